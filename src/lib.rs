@@ -121,7 +121,7 @@ pub mod electrostatics {
     /// Parameters of sums over all pairs and waves at once.
     pub mod direct {
         pub use madelung_electrostatics::direct::{
-            direct_parameters, listed_cost, training_cost, wave_lines,
+            MOST_OPEN, direct_parameters, listed_cost, training_cost, wave_lines,
         };
     }
 

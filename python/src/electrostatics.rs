@@ -170,6 +170,12 @@ pub(crate) fn direct_parameters(
     atoms.iter().zip(cells).enumerate().map(row).collect::<madelung::Result<_>>().map_err(exception)
 }
 
+/// The most atoms of an open system whose pairs cost no more directly than over a list.
+#[pyfunction]
+pub(crate) fn most_open_atoms() -> usize {
+    direct::MOST_OPEN
+}
+
 /// Costs of sums over lists, in the unit of those of direct sums.
 #[pyfunction]
 pub(crate) fn listed_costs(

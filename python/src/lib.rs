@@ -32,7 +32,7 @@ mod _native {
     #[pymodule_export]
     use super::electrostatics::{
         direct_parameters, ewald_cost, ewald_parameters, listed_costs, mesh_of_spacing, miller_indices,
-        pme_cost, pme_parameters, wave_lines,
+        most_open_atoms, pme_cost, pme_parameters, wave_lines,
     };
     #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch};

@@ -74,7 +74,7 @@ CASES = _load()
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_by_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What XLA has compiled, which is half of the time of tests with JAX, serves all workers of a run."""
+    """Compiled code of XLA, half of the time of tests with JAX, is shared by all workers of a run."""
     if "jax" in sys.modules:
         own = tmp_path_factory.getbasetemp()
         folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "jax"
@@ -86,7 +86,7 @@ def compiled_by_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten_by_jax() -> Iterator[None]:
-    """What was compiled for a file does not fill the memory of a worker: gigabytes in all."""
+    """Compiled code of one file does not stay in the memory of a worker: gigabytes in all."""
     yield
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()

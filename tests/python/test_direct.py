@@ -116,18 +116,20 @@ def test_accuracy_is_kept(accuracy: float) -> None:
         assert np.sqrt(((found - exact) ** 2).sum(1).mean()) < accuracy * unit
 
 
-def of_sizes() -> tuple[list[tuple[np.ndarray, ...]], list[str]]:
-    """Systems whose cheapest sums differ, and which those are: over nearest images, a list, and more images."""
-    return [salt(1), salt(2, 10), salt(3, 2, np.diag([4.0, 5.0, 14.0])), salt(4)], [
-        "direct",
-        "list",
-        "direct",
-        "direct",
-    ]
+def of_sizes() -> list[tuple[np.ndarray, ...]]:
+    """Systems whose cheapest sums are over nearest images, a list, more images, and nearest images."""
+    return [salt(1), salt(2, 10), salt(3, 2, np.diag([4.0, 5.0, 14.0])), salt(4)]
+
+
+def together(systems: list[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Positions, charges, cells, and the system of each atom."""
+    r, q, h = zip(*systems)
+    return np.concatenate(r), np.concatenate(q), np.stack(h), np.repeat(np.arange(len(h)), [len(x) for x in q])
 
 
 def test_each_system_has_the_cheapest_sum() -> None:
-    systems, methods = of_sizes()
+    systems, methods = of_sizes(), ("direct", "list", "direct", "direct")
+    r, q, h, of = together(systems)
     options = {**EVERYTHING, "accuracy": 1e-4}
     for reduction in ("atom", "system"):
         options["energy_reduction"] = reduction
@@ -135,52 +137,42 @@ def test_each_system_has_the_cheapest_sum() -> None:
         for system, method, found in zip(systems, methods, singles):
             for a, b in zip(found, mn.ewald_summation(*system, **options, method=method)):
                 assert np.array_equal(a, b)
-        r, q = (np.concatenate(x) for x in list(zip(*systems))[:2])
-        h, of = np.stack([h for *_, h in systems]), np.repeat(np.arange(4), [len(q) for _, q, _ in systems])
-        together = mn.ewald_summation(r, q, h, **options, batch_idx=of)
-        joins = [np.stack if len(together[0]) == 4 else np.concatenate, *[np.concatenate] * 2, np.stack]
-        for join, batched, *each in zip(joins, together, *singles):
-            assert np.array_equal(batched, join(each).reshape(batched.shape))
+        batched = mn.ewald_summation(r, q, h, **options, batch_idx=of)
+        for found, *each in zip(batched, *singles):
+            assert np.array_equal(found, np.concatenate(each).reshape(found.shape))
         energies = mn.ewald_summation(r, q, h, accuracy=1e-4, energy_reduction=reduction, batch_idx=of)
-        assert np.array_equal(energies, together[0])
+        assert np.array_equal(energies, batched[0])
 
 
 def test_cheapest_sums_of_mixed_boundaries() -> None:
-    systems, _ = of_sizes()
-    systems = systems[:2] + systems[3:]
-    r, q = (np.concatenate(x) for x in list(zip(*systems))[:2])
-    h, of = np.stack([h for *_, h in systems]), np.repeat(np.arange(3), [len(q) for _, q, _ in systems])
+    systems = of_sizes()
+    r, q, h, of = together([systems[n] for n in (0, 1, 3)])
     h[2, 2] = [0.0, 0.0, 40.0]
     options = {**EVERYTHING, "accuracy": 1e-12, "slab_correction": True, "batch_idx": of}
-    for axes in ([[True] * 3, [True] * 3, [True, True, False]], [[False] * 3, [True] * 3, [True, True, False]]):
+    for first in (True, False):
+        axes = [[first] * 3, [True] * 3, [True, True, False]]
         found = mn.ewald_summation(r, q, h, **options, pbc=axes)
         for a, b in zip(found, mn.ewald_summation(r, q, h, **options, pbc=axes, method="list")):
             assert_close(a, b, 1e-11, 0.1)
 
 
-def two_sums() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A batch with a small crystal and a large one, whose cheapest sums are others."""
-    systems = [salt(1), salt(2, 10)]
-    r, q = (np.concatenate(x) for x in list(zip(*systems))[:2])
-    return r, q, np.stack([h for *_, h in systems]), np.repeat(np.arange(2), [64, 1000])
-
-
 def test_open_systems_have_the_same_sum_in_a_batch() -> None:
-    (r, q, h), (large, other, wide) = salt(1), salt(2, 10)
+    molecule, large = salt(1), salt(2, 10)
     options = {**EVERYTHING, "accuracy": 1e-4, "energy_reduction": "system"}
-    alone = mn.ewald_summation(r, q, h, **options, pbc=False)
-    for crystal in ((r, q, h), (large, other, wide)):
-        arrays = np.concatenate([r, crystal[0]]), np.concatenate([q, crystal[1]]), np.stack([h, crystal[2]])
-        of, axes = np.repeat([0, 1], [len(q), len(crystal[1])]), [[False] * 3, [True] * 3]
-        energies, forces, potentials, virials = mn.ewald_summation(*arrays, **options, batch_idx=of, pbc=axes)
-        for a, b in zip((energies[:1], forces[: len(q)], potentials[: len(q)], virials[0]), alone):
+    alone = mn.ewald_summation(*molecule, **options, pbc=False)
+    for crystal in (molecule, large):
+        r, q, h, of = together([molecule, crystal])
+        energies, forces, potentials, virials = mn.ewald_summation(
+            r, q, h, **options, batch_idx=of, pbc=[[False] * 3, [True] * 3]
+        )
+        for a, b in zip((energies[:1], forces[of == 0], potentials[of == 0], virials[0]), alone):
             assert np.array_equal(a, b)
 
 
 def test_what_batches_of_several_sums_take() -> None:
     torch, mt = required("torch"), required("madelung.torch")
 
-    r, q, h, of = two_sums()
+    r, q, h, of = together(of_sizes()[:2])
     expected = mn.ewald_summation(r, q, h, batch_idx=of)
     for axes in (True, np.bool_(True), [True] * 3, np.ones((2, 3), int)):
         assert np.array_equal(mn.ewald_summation(r, q, h, batch_idx=of, pbc=axes), expected)
@@ -188,16 +180,17 @@ def test_what_batches_of_several_sums_take() -> None:
     listed = mn.ewald_summation(single[0], q.tolist(), single[1], batch_idx=of.tolist())
     assert np.array_equal(listed, mn.ewald_summation(single[0], q.astype(np.float32), single[1], batch_idx=of))
     assert np.array_equal(mn.ewald_summation(r, q, h, batch_idx=of, accuracy=np.array(1e-6)), expected)
-    bad = r.copy()
+    bad, flat = r.copy(), h * np.array([1, 0])[:, None, None]
     bad[500] = np.nan
-    tensors = [torch.tensor(x) for x in (r, np.concatenate([q, q]), h)]
+    tensors, idx = [torch.tensor(x) for x in (r, q, h)], torch.tensor(of)
     for match, call in {
         "`positions`.* atom 500": lambda: mn.ewald_summation(bad, q, h, batch_idx=of),
-        "`charges`: expected shape": lambda: mt.ewald_summation(*tensors, batch_idx=torch.tensor(of)),
+        "`charges`: expected shape": lambda: mt.ewald_summation(tensors[0], idx.repeat(2), tensors[2], batch_idx=idx),
         "`half_fill`": lambda: mn.ewald_summation(r[:64], q[:64], h[0], half_fill=True),
-        r"`cell`.*system 1": lambda: mn.ewald_summation(r, q, h * np.array([1, 0])[:, None, None], batch_idx=of),
+        "`cell`.*system 1": lambda: mn.ewald_summation(r, q, flat, batch_idx=of),
+        "`batch_idx`": lambda: mt.ewald_summation(*tensors, batch_idx=idx.to(torch.uint8)),
     }.items():
-        with pytest.raises(ValueError, match=match):
+        with pytest.raises((ValueError, TypeError), match=match):
             call()
 
 
@@ -299,9 +292,8 @@ def test_derivatives_of_the_cheapest_sums() -> None:
     torch, mt = required("torch"), required("madelung.torch")
     jax, mj = required("jax"), required("madelung.jax")
 
-    systems = of_sizes()[0][:2]
-    r, q = (np.concatenate(x) for x in list(zip(*systems))[:2])
-    h, of = np.stack([h for *_, h in systems]), np.repeat(np.arange(2), [len(q) for _, q, _ in systems])
+    systems = of_sizes()[:2]
+    r, q, h, of = together(systems)
     options = {"accuracy": 1e-4, "energy_reduction": "system"}
 
     def gradients(*arrays: np.ndarray, **batch: Any) -> list[np.ndarray]:
@@ -309,13 +301,13 @@ def test_derivatives_of_the_cheapest_sums() -> None:
         energies = mt.ewald_summation(*given, **options, **batch)
         return [x.numpy() for x in torch.autograd.grad(energies.sum(), given)]
 
-    together = gradients(r, q, h, batch_idx=torch.tensor(of))
+    expected = gradients(r, q, h, batch_idx=torch.tensor(of))
     singles = zip(*(gradients(*system) for system in systems))
-    for join, batched, each in zip((np.concatenate, np.concatenate, np.stack), together, singles):
+    for join, batched, each in zip((np.concatenate, np.concatenate, np.stack), expected, singles):
         assert np.array_equal(batched, join(each))
     with jax.enable_x64(True):
         energy = lambda *system: mj.ewald_summation(*system, **options, batch_idx=of).sum()  # noqa: E731
-        for a, b in zip(jax.grad(energy, (0, 1, 2))(*map(jax.numpy.asarray, (r, q, h))), together):
+        for a, b in zip(jax.grad(energy, (0, 1, 2))(*map(jax.numpy.asarray, (r, q, h))), expected):
             assert np.array_equal(a, b)
 
 

@@ -38,9 +38,6 @@ METHOD = Parameter(
 _LIST, _NEAREST, _MORE = range(3)
 LIST = (_LIST,)
 
-# The most atoms of an open system whose pairs cost less directly, by the costs of direct.rs: 2.5 n² < n² + 150 n.
-_MOST_OPEN = 100
-
 # The cutoff of open systems, in periods: of all their pairs, the nearest image counts alone.
 _REACH = 0.25
 
@@ -48,14 +45,17 @@ _REACH = 0.25
 def kinds_of_sums(f: Framework, of: tuple[Any, ...], accuracy: float, edges: Boundaries) -> tuple[int, ...]:
     """The kind of sum that costs least for each system, all parameters chosen; one for all where they agree.
 
-    What is wrong with the arguments is for the sum over a list to say.
+    Arguments with errors have that over a list, which names them.
     """
     positions, charges, cell, batch_idx = of
     period = edges.closed(f, cell, positions)
     system = f.system(positions, charges, period, batch_idx)
     edges.check(system.systems)
+    r, _, idx = f.atoms(system)
+    if str(getattr(idx, "dtype", "")).rpartition(".")[2] not in ("int32", "int64"):
+        return LIST
     try:
-        atoms = _atoms_of_systems(f, f.atoms(system)[0], batch_idx, system.systems)
+        atoms = _atoms_of_systems(f, r, batch_idx, system.systems)
         cells = np.asarray(f.value("cell", period), np.float64)
         return _kinds(cells.tobytes(), atoms, accuracy, edges.no_lattice)
     except ValueError:
@@ -80,7 +80,7 @@ def _atoms_of_systems(f: Framework, positions: Any, batch_idx: Any, systems: int
 @functools.lru_cache(maxsize=8)
 def _kinds(cells: bytes, atoms: tuple[int, ...], accuracy: float, no_lattice: tuple[bool, ...]) -> tuple[int, ...]:
     h, closed = _lattices(cells, atoms, no_lattice)
-    kinds = np.where(np.array(atoms) <= _MOST_OPEN, _NEAREST, _LIST)
+    kinds = np.where(np.array(atoms) <= _native.most_open_atoms(), _NEAREST, _LIST)
     if closed.any():
         numbers = tuple(n for n, there in zip(atoms, closed) if there)
         listed = _native.listed_costs(list(numbers), h, accuracy)

@@ -205,20 +205,21 @@ def ewald_summation(
     check_waves(k_cutoff, miller)
     of, kinds = (positions, charges, cell, batch_idx), LIST
     if method is None and accuracy is not None and power_of(exponent) == 1 and f.is_readable(*of):
-        given = (alpha, k_cutoff, cutoff, *miller, *lists[:-1], exclusions, widths, lists[-1] or None)
-        kinds = LIST if any([x is not None for x in given]) else f.untraced(kinds_of_sums, f, of, accuracy, edges)
-        if len(kinds) > 1:
+        chosen = (alpha, k_cutoff, cutoff, *miller, *lists[:-1], exclusions, widths, lists[-1] or None)
+        if not any([x is not None for x in chosen]):
+            kinds = f.untraced(kinds_of_sums, f, of, accuracy, edges)
+    if len(kinds) > 1:
 
-            def of_part(r: Any, q: Any, h: Any, *chosen: Any) -> Any:
-                rest = (exponent, widths, accuracy, *chosen, outputs)
-                return ewald_summation(f, r, q, h, alpha, k_cutoff, cutoff, miller, lists, exclusions, *rest)
+        def of_part(r: Any, q: Any, h: Any, *its: Any) -> Any:
+            rest = (exponent, widths, accuracy, *its, outputs)
+            return ewald_summation(f, r, q, h, alpha, k_cutoff, cutoff, miller, lists, exclusions, *rest)
 
-            try:
-                return by_kind(f, of_part, of, pbc, kinds, outputs)
-            except (ValueError, TypeError, RuntimeError):
-                # The error of the whole has the numbers of its atoms and systems.
-                of_part(*of[:3], pbc, slab_correction, "list", batch_idx)
-                raise
+        try:
+            return by_kind(f, of_part, of, pbc, kinds, outputs)
+        except (ValueError, TypeError, RuntimeError):
+            # The error of the whole has the numbers of its atoms and systems.
+            of_part(*of[:3], pbc, slab_correction, "list", batch_idx)
+            raise
     if method is None:
         method = "list" if kinds == LIST else "direct"
     check.word("method", method, METHODS)
