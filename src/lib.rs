@@ -55,7 +55,7 @@ pub mod map {
 
 /// Meshes of particle–mesh methods.
 pub mod mesh {
-    pub use madelung_core::structure::Mesh;
+    pub use madelung_core::structure::{Mesh, Window};
 }
 
 /// Ops: kernels with named arguments, shapes and derivatives.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,9 @@ NEGATIVE = 1 << 32
 
 # The kinds of pair lists, by their numbers in a call; and the bit of a list that needs no check.
 FULL, HALF, DIRECTED, CHECKED = 0, 1, 2, 4
+
+# The numbers of a mesh: three sizes and the order of the splines; and of a window besides: three origins and extents.
+_WHOLE, _WINDOW = 4, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,19 @@ def _size(size: Any, dims: dict[str, Any], attrs: dict[str, Any]) -> Any:
     return total
 
 
+def is_one_mesh(numbers: int) -> bool:
+    """Whether so many numbers are those of one mesh or window, for all systems."""
+    return numbers in (_WHOLE, _WINDOW)
+
+
 def counted(meshes: Sequence[int], systems: Any) -> tuple[Any, Any]:
-    """The nodes and the waves of meshes of (K₁, K₂, K₃, order), of all systems alike or of each."""
-    each = list(zip(*(meshes[axis::4] for axis in range(3))))
-    nodes, waves = sum(k1 * k2 * k3 for k1, k2, k3 in each), sum(k1 * k2 * (k3 // 2 + 1) for k1, k2, k3 in each)
-    return (nodes * systems, waves * systems) if len(each) == 1 else (nodes, waves)
+    """The nodes and the waves of meshes, of all systems alike or of each; windows have no waves."""
+    is_one = is_one_mesh(len(meshes))
+    width = _WINDOW if len(meshes) == _WINDOW or (not is_one and len(meshes) == _WINDOW * systems) else _WHOLE
+    each = [meshes[n : n + width] for n in range(0, len(meshes), width)]
+    nodes = sum(math.prod(mesh[7:] or mesh[:3]) for mesh in each)
+    waves = sum(k1 * k2 * (k3 // 2 + 1) for k1, k2, k3, *_ in each) if width == _WHOLE else 0
+    return (nodes * systems, waves * systems) if is_one else (nodes, waves)
 
 
 class Op:

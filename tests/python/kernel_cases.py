@@ -18,6 +18,7 @@ from madelung.kernels import (
     Kernel,
     Map,
     Mat3,
+    Mesh,
     Out,
     Pairs,
     Real,
@@ -33,7 +34,7 @@ from madelung.kernels import (
     sqrt,
 )
 
-Atom, System, Type, Feature, Query, Point, Edge = dims("Atom System Type Feature Query Point Edge")
+Atom, System, Type, Feature, Query, Point, Edge, Node = dims("Atom System Type Feature Query Point Edge Node")
 
 CUTOFF = 3.2
 
@@ -171,6 +172,22 @@ def near(
     moment[i] = m
 
 
+@kernel
+def interpolated(
+    i: Atom,
+    u: Array[Vec3, Atom],
+    charges: Array[Real, Atom],
+    potential: Array[Real, Node],
+    atoms: Batch[Atom, System],
+    mesh: Mesh[System, Node],
+    energy: Out[Real, Atom],
+):
+    phi = 0
+    for node, weight in mesh.around(atoms.of(i), u[i]):
+        phi += weight * potential[node]
+    energy[i] = charges[i] * phi
+
+
 def _listed(pairs: Any) -> list[tuple[int, int, np.ndarray]]:
     (rows, columns), _, shifts = pairs[:3]
     return list(zip(rows, columns, shifts))
@@ -226,6 +243,26 @@ def _near(queries: Any, points: Any, weights: Any, pairs: Any) -> tuple[Any, Any
         lengths[p] = np.linalg.norm(d)
         moment[i] += weights[p] * (d @ d) * d
     return moment, lengths
+
+
+def _spline(p: int, x: Any) -> Any:
+    """The cardinal B-spline M_p, by truncated powers."""
+    powers = sum((-1) ** k * math.comb(p, k) * np.maximum(x - k, 0) ** (p - 1) for k in range(p + 1))
+    return np.where((x > 0) & (x < p), powers / math.factorial(p - 1), 0)
+
+
+def _interpolated(u: Any, charges: Any, potential: Any, atoms: Any, mesh: Any) -> Any:
+    e, first = np.zeros(len(u)), 0
+    for b, (*sizes, p, o1, o2, o3, e1, e2, e3) in enumerate(mesh):
+        nodes = np.stack(np.meshgrid(range(e1), range(e2), range(e3), indexing="ij"), -1).reshape(-1, 3)
+        for i in np.flatnonzero(atoms == b):
+            # Images of the nodes of the window, as far as coordinates and splines reach.
+            places = u[i] * sizes - nodes - np.array([o1, o2, o3])
+            distances = places[:, None] + np.arange(-6, 7)[:, None] * sizes
+            weights = _spline(p, distances).sum(1).prod(1)
+            e[i] = charges[i] * (weights @ potential[first : first + len(nodes)])
+        first += len(nodes)
+    return e
 
 
 def _crystal(rng: Any) -> tuple[Any, Any, Any, Any]:
@@ -295,6 +332,17 @@ def cases() -> dict[str, Case]:
             {"queries": queries, "points": points, "weights": rng.normal(size=10)},
             {"pairs": between},
             _near,
+        ),
+        "interpolated": Case(
+            interpolated,
+            {
+                "u": rng.uniform(-1, 2, (n, 3)),
+                "charges": rng.normal(size=n),
+                "potential": rng.normal(size=432),
+            },
+            # A window around the end of the cell, and one within it.
+            {"atoms": atoms, "mesh": ((6, 7, 9, 6, 3, 0, 6, 6, 6, 6), (8, 6, 7, 6, 1, 2, 1, 6, 6, 6))},
+            _interpolated,
         ),
     }
 

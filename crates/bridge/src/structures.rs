@@ -6,7 +6,7 @@ use madelung_core::backend::Context;
 use madelung_core::runtime::StructureKind;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::structure::{
-    Batch, DeviceBatch, DeviceMap, DevicePairs, Integers, Map, Mesh, Neighbors, Structure,
+    Batch, DeviceBatch, DeviceMap, DevicePairs, Integers, Map, Mesh, Neighbors, Structure, Window,
 };
 use madelung_core::{Error, Result};
 use serde::Serialize;
@@ -37,7 +37,8 @@ pub enum Part {
     MapOf,
     /// The number of elements, where no array has it.
     Into,
-    /// Three sizes of a mesh and the order of its splines, of all systems or of each.
+    /// Three sizes of a mesh and the order of its splines, and of a window three origins and extents; of all systems or of
+    /// each.
     Meshes,
     /// Real attribute.
     Scalar,
@@ -206,21 +207,30 @@ fn map<'a>(
     Ok(Box::new(DeviceMap::new(widened(context, of, DType::I32)?, into)?))
 }
 
-/// Meshes from the numbers of a framework: K₁, K₂, K₃ and the order of the splines, of all systems or of each, and the
-/// number of systems.
+/// Meshes from the numbers of a framework: K₁, K₂, K₃ and the order of the splines, and of windows three origins and extents;
+/// of all systems or of each, and the number of systems.
 fn mesh<'a>(numbers: &[usize]) -> Result<Box<dyn Structure + 'a>> {
     let Some((systems, numbers)) = numbers.split_last() else {
         return Err(Error::argument("mesh", "the number of systems", "none"));
     };
-    Ok(Box::new(match numbers.as_chunks() {
-        ([[k1, k2, k3, order]], []) => Mesh::new([*k1, *k2, *k3], *order, *systems)?,
-        (each, []) if each.len() == *systems => {
+    let of_window = |[k1, k2, k3, order, o1, o2, o3, e1, e2, e3]: &[usize; 10]| {
+        ([*k1, *k2, *k3], *order, Window { origin: [*o1, *o2, *o3], extent: [*e1, *e2, *e3] })
+    };
+    Ok(Box::new(match (numbers.as_chunks(), numbers.as_chunks()) {
+        (([[k1, k2, k3, order]], []), _) => Mesh::new([*k1, *k2, *k3], *order, *systems)?,
+        (_, ([window], [])) => Mesh::of_windows(&vec![of_window(window); *systems])?,
+        ((each, []), _) if each.len() == *systems => {
             let each = each.iter().map(|[k1, k2, k3, order]| ([*k1, *k2, *k3], *order));
             Mesh::of_systems(&each.collect::<Vec<_>>())?
         }
+        (_, (each, [])) if each.len() == *systems => {
+            Mesh::of_windows(&each.iter().map(of_window).collect::<Vec<_>>())?
+        }
         _ => {
-            let expected =
-                format!("three sizes and the order of the splines, once or of each of {systems} systems");
+            let expected = format!(
+                "three sizes and the order of the splines (and the origin and the extent of a window), once or of each of \
+                 {systems} systems"
+            );
             return Err(Error::argument("mesh", expected, format!("{} integers", numbers.len())));
         }
     }))

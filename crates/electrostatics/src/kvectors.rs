@@ -66,15 +66,20 @@ pub fn miller_indices(cell: &[[f64; 3]; 3], k_cutoff: f64) -> Result<Vec<[i32; 3
                     let half_chord_squared = (limit - dot(base, base)) / b2_squared + centre * centre;
                     let half_chord = half_chord_squared.max(0.0).sqrt();
                     let first = if h == 0 && k == 0 { 1 } else { -l_bound };
-                    let lower = first.max((centre - half_chord).floor() as i32);
-                    let upper = l_bound.min((centre + half_chord).ceil() as i32);
-                    reserve(&mut rows, (upper - lower + 1).max(0) as usize);
-                    for l in lower..=upper {
+                    let mut lower = first.max((centre - half_chord).floor() as i32);
+                    let mut upper = l_bound.min((centre + half_chord).ceil() as i32);
+                    let is_within = |l: i32| {
                         let kvec = add(base, scaled(b2, l));
-                        if dot(kvec, kvec) <= limit {
-                            rows.push([h, k, l]);
-                        }
+                        dot(kvec, kvec) <= limit
+                    };
+                    while lower <= upper && !is_within(lower) {
+                        lower += 1;
                     }
+                    while lower <= upper && !is_within(upper) {
+                        upper -= 1;
+                    }
+                    reserve(&mut rows, (upper - lower + 1).max(0) as usize);
+                    rows.extend((lower..=upper).map(|l| [h, k, l]));
                 }
                 if rows.len() as f64 > MAX_ROWS {
                     return Err(too_many(rows.len() as f64));

@@ -16,7 +16,7 @@ pub const MAX_SPLINE_ORDER: usize = 10;
 pub const MESH_HEADER: usize = 4;
 
 /// Numbers of each system there.
-pub const MESH_RECORD: usize = 8;
+pub const MESH_RECORD: usize = 14;
 
 /// Set of bits that names one array of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -248,7 +248,8 @@ pub enum SlotArray {
     MapOf,
     /// Mesh: the number of systems and the range of planes (numbered through all systems, first axis) that a call adds to;
     /// from [`MESH_HEADER`] on [`MESH_RECORD`] numbers for each system: its three sizes, the order of its splines, its first
-    /// node, wave and plane, and where its moduli begin. With a wave: the system of that wave.
+    /// node, wave and plane, where its moduli begin, and the window's three origins and extents. With a wave: the system of
+    /// that wave.
     MeshShape,
     /// Mesh: moduli of waves (f64), for k₁, then for k₂ and for k₃ of the half spectrum, of each size and order.
     MeshModuli,

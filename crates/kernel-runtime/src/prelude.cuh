@@ -240,7 +240,8 @@ template <class T> __device__ inline long long atomic_min(const Launch& a, T* p,
   return atomicMin(p, T(v));
 }
 
-// M_p and its first N - 1 derivatives at the p nodes below x (Essmann et al. 1995, eq. 4.1), and the nodes' indices.
+// M_p and its first N - 1 derivatives at the p nodes below x (Essmann et al. 1995, eq. 4.1), and the nodes' indices in the
+// window. A node beyond it has no weight, and the index of its first node.
 template <int N> struct Splines {
   ACC weights[N][10];
   int indices[10];
@@ -268,13 +269,22 @@ template <int N> struct Splines {
     }
     for (int d = order; d < N; ++d)
       for (int j = 0; j < 10; ++j) weights[d][j] = 0;
+    const int origin = shape[8 + axis], extent = shape[11 + axis];
+    if (origin == 0 && extent == size) return;
+    for (int j = 0; j < order; ++j) {
+      indices[j] -= origin;
+      if (indices[j] < 0) indices[j] += size;
+      if (indices[j] < extent) continue;
+      indices[j] = 0;
+      for (int d = 0; d < N; ++d) weights[d][j] = 0;
+    }
   }
 };
-// Meshes are a number of systems and two planes, and from 4 on eight numbers of each system: three sizes, the order of the
-// splines, the first node, wave and plane, and where moduli begin.
-__device__ inline const int* mesh_of(const int* shapes, long long system) { return shapes + 4 + 8 * system; }
+// Meshes are a number of systems and two planes, and from 4 on fourteen numbers of each system: three sizes, the order of the
+// splines, the first node, wave and plane, where moduli begin, and the window's origin and extent.
+__device__ inline const int* mesh_of(const int* shapes, long long system) { return shapes + 4 + 14 * system; }
 __device__ inline long long mesh_node(const int* shape, int i, int j, int k) {
-  return shape[4] + ((long long)i * shape[1] + j) * shape[2] + k;
+  return shape[4] + ((long long)i * shape[12] + j) * shape[13] + k;
 }
 __device__ inline long long wave_system(const int* shapes, long long wave) {
   int first = 0, behind = shapes[0];

@@ -266,7 +266,10 @@ mod tests {
 
     #[test]
     fn lines_are_the_waves_of_the_mesh() {
-        for shape in [[3, 4, 5, 2, 0, 0, 0, 0, 0, 0], [2, 1, 6, 2, 0, 0, 60, 36, 3, 10]] {
+        for shape in [
+            [3, 4, 5, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 5],
+            [2, 1, 6, 2, 0, 0, 60, 36, 3, 10, 0, 0, 0, 2, 1, 6],
+        ] {
             let waves = shape[0] * shape[1] * (shape[2] / 2 + 1);
             let moduli: Vec<f64> =
                 (0..shape[9] + shape[0] + shape[1] + shape[2] / 2 + 1).map(|n| n as f64 + 0.5).collect();

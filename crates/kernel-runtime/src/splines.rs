@@ -5,8 +5,8 @@ use crate::{Elem, Lane, Spilled, WIDEST};
 use madelung_kernel_abi::{MAX_SPLINE_ORDER, MESH_HEADER, MESH_RECORD};
 
 /// The mesh of a system: its sizes, the order of its splines, the range of planes that a call adds to, its first node, wave
-/// and plane, and where its moduli begin.
-pub type MeshShape = [usize; 10];
+/// and plane, where its moduli begin, and the origin and the extent of its window.
+pub type MeshShape = [usize; 16];
 
 /// The mesh of a system.
 ///
@@ -15,9 +15,30 @@ pub type MeshShape = [usize; 10];
 #[inline(always)]
 pub unsafe fn mesh_of(shapes: *const i32, system: usize) -> MeshShape {
     let of = MESH_HEADER + MESH_RECORD * system;
+    let planes = [1, 2];
+    let [k1, k2, k3, order, first_node, first_wave, first_plane, moduli] =
+        [0, 1, 2, 3, 4, 5, 6, 7].map(|n| of + n);
+    let [o1, o2, o3, e1, e2, e3] = [8, 9, 10, 11, 12, 13].map(|n| of + n);
+    [
+        k1,
+        k2,
+        k3,
+        order,
+        planes[0],
+        planes[1],
+        first_node,
+        first_wave,
+        first_plane,
+        moduli,
+        o1,
+        o2,
+        o3,
+        e1,
+        e2,
+        e3,
+    ]
     // SAFETY: the caller's promise.
-    [of, of + 1, of + 2, of + 3, 1, 2, of + 4, of + 5, of + 6, of + 7]
-        .map(|n| unsafe { *shapes.add(n) as usize })
+    .map(|n| unsafe { *shapes.add(n) as usize })
 }
 
 /// The system of a wave.
@@ -83,12 +104,14 @@ const fn pieces() -> [[Spilled<f64>; MAX_SPLINE_ORDER]; MAX_SPLINE_ORDER + 1] {
 }
 
 /// M_p and its first `N` − 1 derivatives at the p nodes below a coordinate x, in the order of the mesh: at x − k for k from
-/// ⌊x⌋ − p + 1 to ⌊x⌋ (Essmann et al., J. Chem. Phys. 103, 8577 (1995), eq. 4.1), with the wrapped indices of these nodes.
+/// ⌊x⌋ − p + 1 to ⌊x⌋ (Essmann et al., J. Chem. Phys. 103, 8577 (1995), eq. 4.1), with the wrapped indices of these nodes
+/// in the window. A node beyond it has no weight, and the index of its first node.
 #[derive(Clone, Copy, Debug)]
 pub struct Splines<const N: usize> {
     weights: [Spilled<f64>; N],
     first: usize,
     size: usize,
+    extent: usize,
 }
 
 impl<const N: usize> Splines<N> {
@@ -100,7 +123,9 @@ impl<const N: usize> Splines<N> {
         // For any number the last index is one of the mesh, and the others follow.
         let last = ((floor - (floor / size as f64).floor() * size as f64) as usize).min(size - 1);
         let first = if last + 1 >= order { last + 1 - order } else { last + 1 + size - order };
-        let mut s = Self { weights: [[0.0; WIDEST]; N], first, size };
+        let (origin, extent) = (shape[10 + axis], shape[13 + axis]);
+        let first = if first >= origin { first - origin } else { first + size - origin };
+        let mut s = Self { weights: [[0.0; WIDEST]; N], first, size, extent };
         let (t, pieces) = (L::splat(x - floor - 0.5), &PIECES[order]);
         for node in (0..order).step_by(L::N) {
             // Horner's rule for a polynomial and its derivatives, over d!.
@@ -117,6 +142,11 @@ impl<const N: usize> Splines<N> {
                 factorial *= d.max(1) as f64;
                 // SAFETY: as above.
                 unsafe { (sum * L::splat(factorial)).store(s.weights[d].as_mut_ptr().add(node)) };
+            }
+        }
+        if extent < size {
+            for node in (0..order).filter(|node| turned(first + node, size) >= extent) {
+                s.weights.iter_mut().for_each(|weights| weights[node] = 0.0);
             }
         }
         s
@@ -139,14 +169,15 @@ impl<const N: usize> Splines<N> {
     /// The index of a node.
     #[inline(always)]
     pub fn index(&self, node: i64) -> usize {
-        turned(self.first + node as usize, self.size)
+        stored(self.first + node as usize, [self.size, self.extent])
     }
 
-    /// The index of the node behind which `n` nodes lie side by side, or None where the end of the cell is between them.
+    /// The index of the node behind which `n` nodes lie side by side, or None where the end of the cell or of the window is
+    /// between them.
     #[inline(always)]
     fn run(&self, node: usize, n: usize) -> Option<usize> {
-        let first = self.index(node as i64);
-        (first + n <= self.size).then_some(first)
+        let first = turned(self.first + node, self.size);
+        (first + n <= self.extent).then_some(first)
     }
 }
 
@@ -173,7 +204,7 @@ pub unsafe fn node_load<E: Elem, L: Lane<Elem = f64>, const N: usize>(
                 }
             }
             _ => {
-                let at = (line, along.size, along.first + node, n);
+                let at = (line, [along.size, along.extent], along.first + node, n);
                 L::load(line_elements(p, at, (stride, component)).as_ptr())
             }
         }
@@ -205,26 +236,25 @@ pub unsafe fn node_add<L: Lane<Elem = f64>, const N: usize>(
             _ => {
                 let mut lanes = [0.0; WIDEST];
                 x.store(lanes.as_mut_ptr());
-                add_to_line(p, (line, along.size, along.first + node, n), (stride, component), &lanes);
+                let at = (line, [along.size, along.extent], along.first + node, n);
+                add_to_line(p, at, (stride, component), &lanes);
             }
         }
     }
 }
 
 /// # Safety
-/// As [`node_load`]: `n` nodes of the line of `size` from `first` on, which may be one turn too far.
+/// As [`node_load`]: `n` nodes of a line from `first` on; `of`: the size of the mesh along it, and the window's extent.
 #[inline(never)]
 unsafe fn line_elements<E: Elem>(
     p: *const E,
-    (line, size, first, n): (usize, usize, usize, usize),
+    (line, of, first, n): (usize, [usize; 2], usize, usize),
     (stride, component): (usize, usize),
 ) -> Spilled<f64> {
     let mut x = [0.0; WIDEST];
-    let mut node = turned(first, size);
-    for x in x.iter_mut().take(n) {
+    for (node, x) in (first..first + n).zip(&mut x) {
         // SAFETY: the caller's promise.
-        *x = unsafe { *p.add((line + node) * stride + component) }.to_f64();
-        node = turned(node + 1, size);
+        *x = unsafe { *p.add((line + stored(node, of)) * stride + component) }.to_f64();
     }
     x
 }
@@ -234,15 +264,13 @@ unsafe fn line_elements<E: Elem>(
 #[inline(never)]
 unsafe fn add_to_line(
     p: *mut f64,
-    (line, size, first, n): (usize, usize, usize, usize),
+    (line, of, first, n): (usize, [usize; 2], usize, usize),
     (stride, component): (usize, usize),
     x: &Spilled<f64>,
 ) {
-    let mut node = turned(first, size);
-    for x in x.iter().take(n) {
+    for (node, x) in (first..first + n).zip(x) {
         // SAFETY: the caller's promise.
-        unsafe { *p.add((line + node) * stride + component) += x };
-        node = turned(node + 1, size);
+        unsafe { *p.add((line + stored(node, of)) * stride + component) += x };
     }
 }
 
@@ -252,10 +280,21 @@ fn turned(index: usize, size: usize) -> usize {
     if index < size { index } else { index - size }
 }
 
-/// Whether any of the planes around a coordinate along the first axis is of this call.
+/// The place in a window of a node from its origin on, at most one turn too far: that of the first node for one beyond it,
+/// since windows are no smaller than the order.
+#[inline(always)]
+fn stored(node: usize, [size, extent]: [usize; 2]) -> usize {
+    if node < extent { node } else { node.saturating_sub(size) }
+}
+
+/// Whether any of the planes around a coordinate along the first axis is of this call. Rows that do not reach a window are
+/// not left out: they add zeros.
 #[inline(always)]
 pub fn reaches(shape: &MeshShape, x: f64) -> bool {
     let (size, order, first) = (shape[0], shape[3], shape[8]);
+    if shape[10] > 0 || shape[13] < size {
+        return true;
+    }
     // The call's planes of this system: usually an interval, into which a turn of the nodes may reach.
     let lo = shape[4].max(first) as i64 - first as i64;
     let hi = shape[5].min(first + size) as i64 - first as i64;
@@ -269,7 +308,7 @@ pub fn reaches(shape: &MeshShape, x: f64) -> bool {
 /// The node with these indices.
 #[inline(always)]
 pub fn mesh_node(shape: &MeshShape, index: [usize; 3]) -> usize {
-    shape[6] + (index[0] * shape[1] + index[1]) * shape[2] + index[2]
+    shape[6] + (index[0] * shape[14] + index[1]) * shape[15] + index[2]
 }
 
 /// Whether a call adds to the nodes with this first index.
@@ -325,10 +364,15 @@ mod tests {
         terms.sum()
     }
 
+    /// A whole mesh of these sizes.
+    fn whole([k1, k2, k3]: [usize; 3], order: usize, [lo, hi]: [usize; 2], first_plane: usize) -> MeshShape {
+        [k1, k2, k3, order, lo, hi, 0, 0, first_plane, 0, 0, 0, 0, k1, k2, k3]
+    }
+
     #[test]
     fn splines_are_their_formula() {
         for p in 2..=MAX_SPLINE_ORDER {
-            let shape = [p, 2 * p, 37, p, 0, 1, 0, 0, 0, 0];
+            let shape = whole([p, 2 * p, 37], p, [0, 1], 0);
             for x in [0.0, 0.25, 3.7, 11.999, -0.4, -123.456, 1e6 + 0.125] {
                 let s = Splines::<3>::new::<f64>(&shape, 1, x);
                 let fraction = x - f64::floor(x);
@@ -369,10 +413,12 @@ mod tests {
             -1e-300,
             7.0 - 1e-16,
         ] {
-            let s = Splines::<1>::new::<f64>(&[7, 7, 7, 4, 0, 7, 0, 0, 0, 0], 0, x);
+            let s = Splines::<1>::new::<f64>(&whole([7; 3], 4, [0, 7], 0), 0, x);
             assert!((0..4).all(|j| s.index(j) < 7), "{x}");
         }
-        assert_eq!(mesh_node(&[3, 4, 5, 2, 0, 9, 120, 0, 6, 0], [2, 3, 4]), 179);
+        let mut shape = whole([3, 4, 5], 2, [0, 9], 6);
+        shape[6] = 120;
+        assert_eq!(mesh_node(&shape, [2, 3, 4]), 179);
     }
 
     #[test]
@@ -381,10 +427,18 @@ mod tests {
             for (lo, hi) in [(0, 3), (2, 9), (9, 14), (0, 14), (6, 7), (5, 5)] {
                 let places = [0, 7].into_iter().flat_map(|b| (-20..20).map(move |x| (b, f64::from(x) + 0.3)));
                 for (first, x) in places {
-                    let shape = [7, 7, 7, order, lo, hi, 0, 0, first, 0];
+                    let shape = whole([7; 3], order, [lo, hi], first);
                     let s = Splines::<1>::new::<f64>(&shape, 0, x);
                     let any = (0..order as i64).any(|j| in_planes(&shape, s.index(j)));
                     assert_eq!(reaches(&shape, x), any, "{shape:?} {x}");
+                    // Of a window, no row that adds to it is left out.
+                    for (origin, extent) in [(3, 7), (0, 4), (5, 5)] {
+                        let mut shape = shape;
+                        (shape[10], shape[13]) = (origin, extent);
+                        let s = Splines::<1>::new::<f64>(&shape, 0, x);
+                        let adds = |j: i64| s.weight(0, j) != 0.0 && in_planes(&shape, s.index(j));
+                        assert!(reaches(&shape, x) || !(0..order as i64).any(adds), "{shape:?} {x}");
+                    }
                 }
             }
         }
@@ -392,7 +446,7 @@ mod tests {
 
     #[test]
     fn lines_are_read_and_added_to_around_their_end() {
-        let shape = [4, 4, 5, 3, 0, 4, 0, 0, 0, 0];
+        let shape = whole([4, 4, 5], 3, [0, 4], 0);
         let mut line: Vec<f64> = (0..10).map(f64::from).collect();
         for x in [1.5, 2.5, 4.5, 5.5, 6.5] {
             let s = Splines::<1>::new::<f64>(&shape, 2, x);
@@ -408,6 +462,37 @@ mod tests {
                     let read = node_load::<f64, f64, 1>(line.as_ptr(), (5, &s), (node, 1), (1, 0));
                     assert_eq!(read, line[5 + s.index(node as i64)]);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_beyond_a_window_have_no_weight() {
+        let (size, order) = (9, 4);
+        for (origin, extent) in (0..size).flat_map(|o| (order..=size).map(move |e| (o, e))) {
+            let mut shape = whole([size; 3], order, [0, size], 0);
+            (shape[12], shape[15]) = (origin, extent);
+            for x in [-3.6, 0.2, 2.9, 8.5, 20.1] {
+                let all = Splines::<2>::new::<f64>(&whole([size; 3], order, [0, size], 0), 2, x);
+                let part = Splines::<2>::new::<f64>(&shape, 2, x);
+                let (mut line, mut expected) = (vec![0.0; extent], vec![0.0; extent]);
+                for j in 0..order as i64 {
+                    let place = (all.index(j) + size - origin) % size;
+                    for d in 0..2 {
+                        let weight = if place < extent { all.weight(d, j) } else { 0.0 };
+                        assert_eq!(part.weight(d, j), weight, "{origin} {extent} {x} {j}");
+                    }
+                    if place < extent {
+                        assert_eq!(part.index(j), place);
+                        expected[place] = all.weight(0, j);
+                    }
+                    // SAFETY: the line has the nodes of the window.
+                    unsafe {
+                        let weight = part.weight(0, j);
+                        node_add::<f64, 2>(line.as_mut_ptr(), (0, &part), (j as usize, 1), (1, 0), weight);
+                    }
+                }
+                assert_eq!(line, expected, "{origin} {extent} {x}");
             }
         }
     }

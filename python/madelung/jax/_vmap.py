@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from madelung._schema import DIRECT
+from madelung._schema import DIRECT, is_one_mesh
 
 if TYPE_CHECKING:
     from madelung.jax._autodiff import Member
@@ -133,7 +133,7 @@ class Stack:
         if i.part in ("systems", "columns", "into"):
             return self.args[k] * self.size
         if i.part == "meshes":
-            return self.args[k] if len(self.args[k]) == 4 else self.args[k] * self.size
+            return self.args[k] if is_one_mesh(len(self.args[k])) else self.args[k] * self.size
         return self.args[k]
 
     def run(self, params: dict[str, Any]) -> list[Any]:

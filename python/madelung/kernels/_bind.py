@@ -12,7 +12,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _neighbors, _schema
-from madelung._schema import DIRECTED, FULL, HALF
+from madelung._schema import DIRECTED, FULL, HALF, is_one_mesh
 
 # A list whose pairs stand once each, in place of a full one.
 _HALF_FILL = 4
@@ -90,6 +90,10 @@ class Arrays(Protocol):
     def write(out: Any, x: Any) -> None:
         """Writes an array to another one."""
         ...
+
+
+def _is_mesh(x: Any) -> bool:
+    return isinstance(x, (tuple, list)) and is_one_mesh(len(x)) and all([isinstance(k, (int, np.integer)) for k in x])
 
 
 class Call:
@@ -234,10 +238,15 @@ class Call:
 
     def _mesh(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)
-        each = np.asarray(() if x is None else x)
-        if each.dtype.kind not in "iu" or each.ndim not in (1, 2) or each.shape[-1] != 4:
-            check.refuse(name, "(K₁, K₂, K₃, order), or as many for each system", check.described(x), TypeError)
-        return {"meshes": self.arrays.meshes(tuple(each.reshape(-1).tolist()))}
+        x = x.tolist() if hasattr(x, "tolist") else x
+        of_each = isinstance(x, (tuple, list)) and len(x) > 0 and isinstance(x[0], (tuple, list))
+        each = x if of_each else [x]
+        if not all(_is_mesh(mesh) for mesh in each) or len({len(mesh) for mesh in each}) > 1:
+            expected = "(K₁, K₂, K₃, order), with a window (…, o₁, o₂, o₃, e₁, e₂, e₃), or as many for each system"
+            check.refuse(name, expected, check.described(self.of(arg)), TypeError)
+        if of_each:
+            self.dims.setdefault(arg["systems"], len(each))
+        return {"meshes": self.arrays.meshes(tuple([int(k) for mesh in each for k in mesh]))}
 
     def _scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)

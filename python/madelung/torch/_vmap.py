@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from madelung._schema import is_one_mesh
 from madelung.torch._schema import Op
 
 _LARGEST = torch.iinfo(torch.int32).max
@@ -61,7 +62,7 @@ def _stack(op: Op, size: int, mapped: Sequence[bool], args: Sequence[Any]) -> li
             out.append(args[k] * size)
         elif i.part == "meshes":
             # The numbers of one mesh serve the systems of all calls; those of a mesh for each system are repeated.
-            out.append(args[k] if args[k].shape[0] == 4 else args[k].repeat(size))
+            out.append(args[k] if is_one_mesh(args[k].shape[0]) else args[k].repeat(size))
         else:
             out.append(args[k])
     for k in range(n, len(args)):

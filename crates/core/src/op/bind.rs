@@ -1,14 +1,14 @@
 //! Binding: the arguments of a call are checked against the op's declaration.
 
 use super::call::Call;
-use super::declare::{ArgKind, Constraint, Op};
+use super::declare::{ArgKind, Constraint, Op, Work};
 use super::lists::MadeLists;
 use super::request::Arg;
 use super::size::Size;
 use crate::array::{DType, Place, View};
 use crate::backend::{Check, Context};
 use crate::cell::Cell;
-use crate::runtime::ParamKind;
+use crate::runtime::{ParamKind, StructureKind};
 use crate::structure::Structure;
 use crate::structure::pairs::Kind;
 use crate::{Error, Result};
@@ -79,6 +79,13 @@ pub(super) fn bind<'r, 'a>(
                 if spec.constraint == Some(Constraint::Full) && structure.list_kind() == Some(Kind::Half) {
                     return wrong("a full list (`to_full` makes one of a half list)");
                 }
+                if structure.kind() == StructureKind::Mesh
+                    && structure.sizes()[2].is_none()
+                    && needs_waves(op, n)
+                {
+                    let expected = "whole meshes, as waves are those of all nodes";
+                    return Err(Error::argument(name, expected, "windows"));
+                }
                 let declared = kind.structure().into_iter().flat_map(|declared| declared.dims);
                 for (dim, size) in declared.zip(structure.sizes()) {
                     if let (Some(dim), Some(size)) = (dim, size) {
@@ -112,6 +119,16 @@ pub(super) fn bind<'r, 'a>(
     let dtype = dtype.unwrap_or(if narrow { DType::F32 } else { DType::F64 });
     let (results, word, lists) = (vec![], None, MadeLists::default());
     Ok((Call { op, context, args, dtype, dims, attrs, results, word, lists }, checks))
+}
+
+/// Whether steps of an op transform the nodes of this argument's meshes, or visit their waves.
+fn needs_waves(op: &Op, mesh: usize) -> bool {
+    op.steps.iter().any(|step| match step.work {
+        Work::Kernel(kernel) => kernel.params.iter().zip(&step.buffers).any(|(param, buffer)| {
+            *buffer == mesh && matches!(param.kind, ParamKind::Mesh { waves: Some(_), .. })
+        }),
+        Work::Linear(_) => step.buffers.contains(&mesh),
+    })
 }
 
 /// Arrays lie in the memory of the backend; numbers and meshes go with each launch.

@@ -29,6 +29,25 @@ pub struct Mesh {
     planes: usize,
     /// The highest order of splines.
     order: usize,
+    /// Whether all nodes of every mesh are there, and so its waves.
+    is_whole: bool,
+}
+
+/// Part of a mesh: the nodes with indices from `origin` on, `extent` of them along each axis and around the end of the
+/// cell, as a process of a domain decomposition has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Indices of the first node.
+    pub origin: [usize; 3],
+    /// Numbers of nodes along the axes.
+    pub extent: [usize; 3],
+}
+
+impl Window {
+    /// All nodes of a mesh.
+    pub fn whole(mesh: [usize; 3]) -> Self {
+        Self { origin: [0; 3], extent: mesh }
+    }
 }
 
 /// Moduli û²(k) / [Σₘ û²(k + mK)]² of the waves k of one axis with `size` nodes, where û is the Fourier transform of
@@ -83,12 +102,25 @@ impl Mesh {
     /// `spline_order`, where it is not 2 to 10; `mesh`, where a size is below the order (a spline would meet itself) or
     /// there are more nodes than an i32 can number.
     pub fn of_systems(systems: &[([usize; 3], usize)]) -> Result<Self> {
+        let whole = systems.iter().map(|(mesh, order)| (*mesh, *order, Window::whole(*mesh)));
+        Self::of_windows(&whole.collect::<Vec<_>>())
+    }
+
+    /// Windows of the meshes of systems: K₁, K₂ and K₃ of the whole mesh, p, and the window. Arrays over nodes have those of
+    /// the window; nodes beyond it have no weight, so that what windows without common nodes give adds up to what the whole
+    /// mesh gives. Such a mesh has no waves.
+    ///
+    /// # Errors
+    /// Those of [`Mesh::of_systems`], for the nodes of windows; `mesh`, where a window begins beyond its mesh, is larger, or
+    /// smaller than the order.
+    pub fn of_windows(systems: &[([usize; 3], usize, Window)]) -> Result<Self> {
         let mut shapes = vec![0; MESH_HEADER];
         [shapes[0], shapes[2]] = [systems.len() as i32, i32::MAX];
         let (mut moduli, mut known) = (vec![], BTreeMap::new());
         let (mut first_waves, mut runs) = (vec![0], Vec::<Meshes>::new());
         let (mut nodes, mut waves, mut planes) = (0, 0, 0);
-        for (system, (mesh, order)) in systems.iter().enumerate() {
+        let is_whole = systems.iter().all(|(mesh, _, window)| *window == Window::whole(*mesh));
+        for (system, (mesh, order, window)) in systems.iter().enumerate() {
             if !(2..=MAX_SPLINE_ORDER).contains(order) {
                 let expected = format!("2 to {MAX_SPLINE_ORDER}");
                 return Err(Error::argument("spline_order", expected, order.to_string()));
@@ -98,25 +130,33 @@ impl Mesh {
                 let expected = format!("three sizes ≥ the spline order, {order}");
                 return Err(Error::argument("mesh", expected, format!("{mesh:?}{}", named())));
             }
+            let Window { origin, extent } = *window;
+            let is_part = (0..3).all(|a| origin[a] < mesh[a] && (*order..=mesh[a]).contains(&extent[a]));
+            if !is_part || mesh.iter().any(|k| i32::try_from(*k).is_err()) {
+                let expected = format!("a window of {mesh:?}, no extent below the spline order, {order}");
+                let got = format!("{extent:?} nodes from {origin:?} on{}", named());
+                return Err(Error::argument("mesh", expected, got));
+            }
             // With the order at least 2, there are no more waves and planes than nodes.
-            let more = mesh.iter().try_fold(1usize, |n, k| n.checked_mul(*k));
+            let more = extent.iter().try_fold(1usize, |n, k| n.checked_mul(*k));
             let sum = more.and_then(|n| n.checked_add(nodes)).filter(|n| i32::try_from(*n).is_ok());
-            let Some(sum) = sum else { return Err(too_many(&format!("more, with {mesh:?}{}", named()))) };
-            let along = [mesh[0], mesh[1], mesh[2] / 2 + 1];
+            let Some(sum) = sum else { return Err(too_many(&format!("more, with {extent:?}{}", named()))) };
+            let along = if is_whole { [mesh[0], mesh[1], mesh[2] / 2 + 1] } else { [0; 3] };
             let first_modulus = *known.entry((mesh, order)).or_insert_with(|| {
                 let first = moduli.len();
                 let axes = mesh.iter().zip(along);
                 moduli.extend(axes.flat_map(|(size, waves)| self::moduli(*size, *order, waves)));
                 first
             });
-            let [k1, k2, k3] = *mesh;
-            let record: [usize; MESH_RECORD] = [k1, k2, k3, *order, nodes, waves, planes, first_modulus];
+            let ([k1, k2, k3], [o1, o2, o3], [e1, e2, e3]) = (*mesh, origin, extent);
+            let record: [usize; MESH_RECORD] =
+                [k1, k2, k3, *order, nodes, waves, planes, first_modulus, o1, o2, o3, e1, e2, e3];
             shapes.extend(record.map(|n| n as i32));
             match runs.last_mut().filter(|run| run.sizes == *mesh) {
                 Some(run) => run.systems += 1,
                 None => runs.push(Meshes { sizes: *mesh, systems: 1 }),
             }
-            (nodes, planes) = (sum, planes + k1);
+            (nodes, planes) = (sum, planes + e1);
             waves += along.iter().product::<usize>();
             first_waves.push(waves as i32);
         }
@@ -127,7 +167,8 @@ impl Mesh {
             runs: runs.into(),
             nodes,
             planes,
-            order: systems.iter().map(|(_, order)| *order).max().unwrap_or(0),
+            order: systems.iter().map(|(_, order, _)| *order).max().unwrap_or(0),
+            is_whole,
         })
     }
 
@@ -154,8 +195,8 @@ impl Mesh {
         let (records, _) = self.shapes[MESH_HEADER..].as_chunks::<MESH_RECORD>();
         let system = records.partition_point(|record| record[6] as usize <= plane).checked_sub(1);
         system.map_or(0, |system| {
-            let [_, k2, k3, _, node, _, first, _] = records[system].map(|n| n as usize);
-            node + (plane - first) * k2 * k3
+            let [.., node, _, first, _, _, _, _, _, e2, e3] = records[system].map(|n| n as usize);
+            node + (plane - first) * e2 * e3
         })
     }
 
@@ -169,17 +210,17 @@ impl Mesh {
         self.first_waves[system] as usize..self.first_waves[system + 1] as usize
     }
 
-    /// K₁ · K₂ · K₃ of all systems together.
+    /// K₁ · K₂ · K₃, or the nodes of the window, of all systems together.
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// K₁ of all systems together.
+    /// Planes along the first axis of all systems together.
     pub fn planes(&self) -> usize {
         self.planes
     }
 
-    /// K₁ · K₂ · (K₃/2 + 1) of all systems together.
+    /// K₁ · K₂ · (K₃/2 + 1) of all systems together; none of windows.
     pub fn waves(&self) -> usize {
         self.first_waves[self.systems()] as usize
     }
@@ -201,7 +242,7 @@ impl Structure for Mesh {
     }
 
     fn sizes(&self) -> [Option<usize>; 3] {
-        [self.systems(), self.nodes(), self.waves()].map(Some)
+        [Some(self.systems()), Some(self.nodes()), self.is_whole.then(|| self.waves())]
     }
 
     fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {

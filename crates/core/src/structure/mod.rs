@@ -19,7 +19,7 @@ pub use batch::{Batch, DeviceBatch};
 pub use grid::{GridSearch, PointGrid};
 pub use integers::Integers;
 pub use map::{DeviceMap, Map};
-pub use mesh::{MAX_SPLINE_ORDER, Mesh};
+pub use mesh::{MAX_SPLINE_ORDER, Mesh, Window};
 pub use pairs::{Clusters, DevicePairs, Neighbors, PairList};
 
 use crate::Result;

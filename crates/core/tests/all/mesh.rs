@@ -6,8 +6,7 @@ use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::op::{Arg, Linear, Op};
-use madelung_core::structure::Batch;
-use madelung_core::structure::Mesh;
+use madelung_core::structure::{Batch, Mesh, Window};
 use madelung_core::tape::{Tape, Value, Var};
 use std::sync::Arc;
 
@@ -238,6 +237,108 @@ fn systems_have_meshes_of_their_own() {
     assert!(close(&s.gather(&array(&[potential.len()], &potential)), &energy));
 }
 
+/// Meshes that can be divided in two along the first axis and in three along the last.
+const DIVIDED: [([usize; 3], usize); SYSTEMS] = [([10, 7, 15], 5), ([6, 4, 9], 3), ([9, 9, 12], 4)];
+
+/// Windows that divide them so, or less, around the end of the cell, and the nodes of the whole meshes that each has.
+fn windows([along_x, along_z]: [usize; 2]) -> Vec<(Mesh, Vec<usize>)> {
+    let part =
+        |size: usize, parts: usize, n: usize| (n * size / parts, (n + 1) * size / parts - n * size / parts);
+    let parts = (0..along_x).flat_map(|x| (0..along_z).map(move |z| (x, z)));
+    let window = |(x, z): (usize, usize)| {
+        let (mut of_systems, mut nodes, mut first) = (vec![], vec![], 0);
+        for (sizes, order) in DIVIDED {
+            let ((x, nx), (z, nz)) = (part(sizes[0], along_x, x), part(sizes[2], along_z, z));
+            let origin = [(x + 2) % sizes[0], 1, (z + 1) % sizes[2]];
+            let extent = [nx, sizes[1], nz];
+            for n in 0..extent.iter().product() {
+                let place = [n / (extent[1] * nz), n / nz % extent[1], n % nz];
+                let [i, j, k] = [0, 1, 2].map(|a| (origin[a] + place[a]) % sizes[a]);
+                nodes.push(first + (i * sizes[1] + j) * sizes[2] + k);
+            }
+            first += sizes.iter().product::<usize>();
+            of_systems.push((sizes, order, Window { origin, extent }));
+        }
+        (Mesh::of_windows(&of_systems).unwrap(), nodes)
+    };
+    parts.map(window).collect()
+}
+
+#[test]
+fn windows_have_the_bits_of_the_whole_mesh() {
+    let whole = Setting { mesh: Mesh::of_systems(&DIVIDED).unwrap(), ..Setting::new(5) };
+    let potential = wiggles(whole.mesh.nodes(), 1.9);
+    let (density, energy) =
+        (whole.spread(&madelung_cpu::context()), whole.gather(&array(&[potential.len()], &potential)));
+    for division in [[2, 3], [2, 1], [1, 3], [1, 1]] {
+        let (mut seen, mut sums) = (vec![0; potential.len()], vec![0.0; ATOMS]);
+        for (mesh, nodes) in windows(division) {
+            let s = Setting { mesh, ..Setting::new(5) };
+            let expected: Vec<f64> = nodes.iter().map(|n| density[*n]).collect();
+            for threads in [1, 2, 5] {
+                let pool = Threads::new(threads);
+                assert_eq!(s.spread(&madelung_cpu::context().with_pool(&pool)), expected);
+            }
+            // What the window gives is what the whole mesh gives where nothing is beyond it.
+            let mut inside = vec![0.0; potential.len()];
+            nodes.iter().for_each(|n| inside[*n] = potential[*n]);
+            let own: Vec<f64> = nodes.iter().map(|n| potential[*n]).collect();
+            let found = s.gather(&array(&[own.len()], &own));
+            let expected = whole.gather(&array(&[inside.len()], &inside));
+            assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-14));
+            sums.iter_mut().zip(&found).for_each(|(sum, x)| *sum += x);
+            nodes.iter().for_each(|n| seen[*n] += 1);
+        }
+        assert!(seen.iter().all(|n| *n == 1));
+        assert!(sums.iter().zip(&energy).all(|(a, b)| (a - b).abs() < 1e-13));
+    }
+}
+
+/// The gradient of Σᵢ wᵢ energyᵢ by coordinates, charges and potential, and the gradient of its product with v.
+fn of_gather(mesh: &Mesh, potential: &[f64], v: [&[f64]; 3]) -> [Vec<Vec<f64>>; 2] {
+    let mut tape = Tape::new(madelung_cpu::context());
+    let inputs = [&coordinates()[..], &wiggles(ATOMS, 0.8), potential];
+    let shapes = [vec![ATOMS, 3], vec![ATOMS], vec![potential.len()]];
+    let vars: Vec<Var> = inputs.iter().zip(&shapes).map(|(x, s)| tape.input(array(s, x))).collect();
+    let mut args: Vec<Value> = vars.iter().map(|v| (*v).into()).collect();
+    args.push(Value::Structure(Arc::new(Batch::from_ptr(&PTR[..]).unwrap())));
+    args.push(Value::Structure(Arc::new(mesh.clone())));
+    let energy = tape.call(&gather_op(), args).unwrap()[0];
+    let w = tape.constant(array(&[ATOMS], &wiggles(ATOMS, 3.3)));
+    let first: Vec<Var> =
+        tape.differentiate(&[(energy, w)], &vars).unwrap().into_iter().map(Option::unwrap).collect();
+    let seeds: Vec<(Var, Var)> = (0..3).map(|n| (first[n], tape.constant(array(&shapes[n], v[n])))).collect();
+    let second = tape.differentiate(&seeds, &vars).unwrap();
+    let of = |var: Var| tape.value(var).unwrap().to_f64().unwrap();
+    [first.iter().map(|x| of(*x)).collect(), second.into_iter().map(|x| of(x.unwrap())).collect()]
+}
+
+#[test]
+fn derivatives_of_windows_are_those_of_the_whole_mesh() {
+    let whole = Mesh::of_systems(&DIVIDED).unwrap();
+    let (potential, v) = (wiggles(whole.nodes(), 1.9), wiggles(whole.nodes(), 0.3));
+    let (by_u, by_q) = (wiggles(3 * ATOMS, 1.1), wiggles(ATOMS, 2.2));
+    for (mesh, nodes) in windows([2, 3]) {
+        let own = |x: &[f64]| nodes.iter().map(|n| x[*n]).collect::<Vec<f64>>();
+        let inside = |x: &[f64]| {
+            let mut inside = vec![0.0; x.len()];
+            nodes.iter().for_each(|n| inside[*n] = x[*n]);
+            inside
+        };
+        let found = of_gather(&mesh, &own(&potential), [&by_u, &by_q, &own(&v)]);
+        let mut expected = of_gather(&whole, &inside(&potential), [&by_u, &by_q, &inside(&v)]);
+        for (found, expected) in found.iter().zip(&mut expected) {
+            expected[2] = own(&expected[2]);
+            for (found, expected) in found.iter().zip(&*expected) {
+                let largest = expected.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+                assert!(largest > 0.0);
+                assert_eq!(found.len(), expected.len());
+                assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-13 * largest));
+            }
+        }
+    }
+}
+
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let (atoms, mesh) = (Batch::single(20_000).unwrap(), Mesh::new([20, 24, 18], 5, 1).unwrap());
@@ -361,4 +462,27 @@ fn what_does_not_fit_is_refused() {
     assert!(error.contains("`mesh`") && error.contains("System"), "{error}");
     let error = Mesh::new([6, 3, 9], 4, 1).unwrap_err().to_string();
     assert!(error.starts_with("`mesh`: expected three sizes ≥ the spline order, 4"), "{error}");
+    let window = |origin, extent| Mesh::of_windows(&[(SIZES, 4, Window { origin, extent })]);
+    for (origin, extent) in [([0, 0, 9], [6, 7, 4]), ([0; 3], [6, 7, 10]), ([0; 3], [6, 3, 9])] {
+        let error = window(origin, extent).unwrap_err().to_string();
+        let expected = format!(
+            "`mesh`: expected a window of [6, 7, 9], no extent below the spline order, 4, got {extent:?} nodes from \
+             {origin:?} on"
+        );
+        assert_eq!(error, expected);
+    }
+    // A wave is a sum over all nodes.
+    let (influence, mesh) = (array(&[315], &[0.0; 315]), window([0; 3], [6, 7, 8]).unwrap());
+    let args = [
+        Arg::Array(s.u.view()),
+        Arg::Array(s.charges.view()),
+        Arg::Array(influence.view()),
+        Arg::Structure(&s.atoms),
+        Arg::Structure(&mesh),
+    ];
+    let error = mesh_energy_op().value(&madelung_cpu::context(), &args).unwrap_err().to_string();
+    assert!(
+        error.contains("`mesh`: expected whole meshes, as waves are those of all nodes, got windows"),
+        "{error}"
+    );
 }

@@ -49,7 +49,7 @@ pub(super) struct Machine<'r, W: World> {
 }
 
 /// A mesh that nobody asked for.
-const NO_MESH: MeshShape = [2, 2, 2, 2, 0, 0, 0, 0, 0, 0];
+const NO_MESH: MeshShape = [2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2];
 
 impl<'r, W: World> Machine<'r, W> {
     /// # Safety

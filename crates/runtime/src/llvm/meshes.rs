@@ -2,7 +2,7 @@
 
 use super::{Printer, Value};
 use crate::program::{Field, Instruction as I, MAX_ORDERS, Shape, Table};
-use madelung_core::runtime::{Isa, Splines, WaveLine};
+use madelung_core::runtime::{Isa, MeshShape, Splines, WaveLine};
 
 impl Printer {
     pub(super) fn of_meshes(&mut self, i: &I) {
@@ -114,7 +114,7 @@ impl Printer {
     }
 
     pub(super) fn shape(&mut self, r: Shape) -> String {
-        self.slot(&format!("h{}", r.0), "[10 x i64]")
+        self.slot(&format!("h{}", r.0), &format!("[{} x i64]", size_of::<MeshShape>() / 8))
     }
 
     fn table(&mut self, r: Table) -> String {
