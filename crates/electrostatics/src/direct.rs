@@ -386,7 +386,7 @@ pub const MOST_OPEN: usize = (LISTED_ATOM / (PAIR_IN_TRAINING - PAIR_COST)) as u
 /// Parameters of a direct sum, and the images along each axis, 1 or 2, that its cutoff reaches.
 ///
 /// As [`estimate_ewald_parameters`], but no cutoff exceeds the smallest height of the cell; where none is prescribed it is
-/// the cheapest of those at which a number of images changes.
+/// half of that height or all of it, whichever costs less.
 ///
 /// # Errors
 /// Those of [`estimate_ewald_parameters`]; `cutoff` where it is, or follows to be, larger than the smallest height.
@@ -410,10 +410,8 @@ pub fn direct_parameters(
         return Ok((found, images(&heights, found.cutoff)));
     }
     let mut best = None;
-    let mut cutoffs: Vec<f64> = heights.iter().map(|height| 0.5 * height).chain([largest]).collect();
-    cutoffs.retain(|x| *x <= largest);
-    cutoffs.dedup();
-    for cutoff in cutoffs {
+    // Cutoffs between these would save little, and part batches of like systems into many kinds.
+    for cutoff in [0.5 * largest, largest] {
         let found = estimated(Prescribed { cutoff: Some(cutoff), ..given })?;
         let images = images(&heights, cutoff);
         let cost = cost(natoms, &lattice, &found, images, COSTS[0]);
