@@ -37,7 +37,9 @@ mod _native {
     #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch};
     #[pymodule_export]
-    use super::kernels::{kernel_functions, kernel_op, kernels, library_kernels, torch_kernel_op};
+    use super::kernels::{
+        kernel_functions, kernel_op, kernels, library_kernels, lowered_kernels, torch_kernel_op,
+    };
     #[pymodule_export]
     use super::lists::{full_list, neighbor_rows, pair_distances};
     #[pymodule_export]
