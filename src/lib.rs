@@ -101,7 +101,8 @@ pub mod cpu {
 /// The CUDA backend.
 pub mod cuda {
     pub use madelung_cuda::{
-        Arena, Cuda, Device, Graph, Memory, Stream, check, has_compiler, measure, set_library_folders,
+        Arena, Capture, Cuda, Device, Graph, Memory, Stream, check, has_compiler, measure,
+        set_library_folders,
     };
 }
 

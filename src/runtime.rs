@@ -17,7 +17,7 @@
 
 pub use madelung_runtime::{
     Declaration, Function, Machine, Made, PartCode, Place, SourceError, Wanted, function, kernels_with, llvm,
-    stop_waiting, wait_for_wanted,
+    lowered_text, stop_waiting, wait_for_wanted,
 };
 
 /// The functions of the library that sources of [`kernels`] can import, by their paths or the ends of these that are no

@@ -1,6 +1,6 @@
 """Kernels made at run time beside those compiled with the library, and beside NVIDIA Warp, in one run.
 
-    python benches/python/kernels.py [--atoms 1728] [--cutoff 10] [--threads 1] [--warp] [--json FILE]
+    python benches/python/kernels.py [--atoms 1728] [--cutoff 10] [--threads 1] [--warp | --first] [--json FILE]
 
 The library's own sources of the real-space Ewald sum and of a Lennard-Jones fluid, compiled with it by rustc, made at
 run time by LLVM, and run in the interpreter: values, forces, the gradient by everything with a weight for each atom,
@@ -9,6 +9,9 @@ per directed pair, the least of several turns, in which all take their part. All
 
 `--warp`: energies of the fluid and their gradient by positions beside a kernel of Warp (PyPI's warp-lang) with
 its tape, over the same list, on the CPU; milliseconds, medians.
+
+`--first`: what a kernel of Python costs before it runs for the first time, in processes that are started for that, with
+the cache on disk empty and filled, and llvmlite imported before or not; milliseconds, medians of the processes.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,11 +37,15 @@ def main() -> None:
     parser.add_argument("--cutoff", type=float, default=10.0)
     parser.add_argument("--threads", type=int, default=1, help="of Madelung, beside Warp")
     parser.add_argument("--warp", action="store_true")
+    parser.add_argument("--first", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    # Before madelung makes its threads. The interpreter is to stay one.
-    os.environ |= {"MADELUNG_NUM_THREADS": str(options.threads), "MADELUNG_KERNELS": "interpreter"}
-    rows = beside_warp(options) if options.warp else beside_rustc(options)
+    if options.first:
+        rows = first_calls()
+    else:
+        # Before madelung makes its threads. The interpreter is to stay one.
+        os.environ |= {"MADELUNG_NUM_THREADS": str(options.threads), "MADELUNG_KERNELS": "interpreter"}
+        rows = beside_warp(options) if options.warp else beside_rustc(options)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 
@@ -252,6 +262,92 @@ def beside_warp(options: argparse.Namespace) -> list[dict[str, Any]]:
             f"({medians['Warp'] / medians['Madelung']:.1f} times as fast)"
         )
     return rows
+
+
+def first_calls() -> list[dict[str, Any]]:
+    """Milliseconds of a kernel's first steps, in fresh processes."""
+    rows = []
+    for imported in (False, True):
+        found: dict[str, list[dict[str, float]]] = {"empty": [], "filled": []}
+        for _ in range(TURNS):
+            with tempfile.TemporaryDirectory() as cache:
+                for times in found.values():
+                    here = f"import kernels, json; print(json.dumps(kernels.first_call({imported})))"
+                    settings = os.environ | {"MADELUNG_CACHE": cache}
+                    folder = Path(__file__).parent
+                    done = subprocess.run([sys.executable, "-c", here], env=settings, cwd=folder, capture_output=True)
+                    assert done.returncode == 0, done.stderr.decode()
+                    times.append(json.loads(done.stdout))
+        for cache_, times in found.items():
+            medians = {step: statistics.median(t[step] for t in times) for step in times[0]}
+            rows.append({"llvmlite imported": imported, "cache": cache_, "ms": medians})
+            print(f"llvmlite {'imported before' if imported else 'not imported'}, cache {cache_}:")
+            print("".join(f"    {step:42} {x:8.1f} ms\n" for step, x in medians.items()), end="", flush=True)
+    return rows
+
+
+def first_call(imported: bool) -> dict[str, float]:
+    """Milliseconds of a kernel's first steps, in this process."""
+    import numpy as np
+
+    import madelung.numpy as mn
+    from madelung.kernels import Array, Batch, Mat3, Out, Pairs, Real, Tape, Vec3, dims, exp, kernel, length
+
+    if imported:
+        import llvmlite.binding  # noqa: F401
+    Atom, System = dims("Atom System")
+
+    def cell_of_a_notebook() -> Any:
+        @kernel
+        def yukawa(
+            i: Atom,
+            positions: Array[Vec3, Atom],
+            charges: Array[Real, Atom],
+            cell: Array[Mat3, System],
+            kappa: Array[Real, System],
+            cutoff: Real,
+            atoms: Batch[Atom, System],
+            pairs: Pairs[Atom],
+            energy: Out[Real, Atom],
+        ):
+            b = atoms.of(i)
+            e = 0.0
+            for j, shift in pairs.row(i):
+                r = length(positions[j] - positions[i] + shift @ cell[b])
+                if r < cutoff:
+                    e += charges[j] * exp(-kappa[b] * r) / r
+            energy[i] = charges[i] * e / 2
+
+        return yukawa
+
+    rng, side = np.random.default_rng(0), 8.0 * np.eye(3)
+    positions, charges = 8.0 * rng.uniform(size=(40, 3)), rng.normal(size=40)
+    pairs = mn.find_neighbors(positions, 4.0, side)
+    times: dict[str, float] = {}
+
+    def timed(step: str, work: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        found = work()
+        times[step] = 1e3 * (time.perf_counter() - start)
+        return found
+
+    def call() -> Any:
+        return yukawa(positions, charges, side, 0.7, cutoff=4.0, pairs=pairs)
+
+    def gradient() -> Any:
+        with Tape() as tape:
+            energies = call()
+        return tape.gradient(energies, positions)
+
+    yukawa = timed("definition", cell_of_a_notebook)
+    timed("first call", call)
+    timed("next call", call)
+    timed("first gradient", gradient)
+    yukawa = timed("the same definition again", cell_of_a_notebook)
+    timed("its first call", call)
+    assert timed("machine code of all parts, float64", yukawa.compile)
+    timed("first call of machine code", call)
+    return times
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::call::{compute, exception};
+use crate::captures;
 use crate::convert::{Numbers, given_any};
 use crate::dlpack::{capsule, taken};
 
@@ -52,6 +53,11 @@ impl Lane {
     fn device(&self) -> &'static Device {
         self.stream.device()
     }
+
+    /// The device, and the stream's number, unique in the process.
+    pub(crate) fn key(&self) -> (usize, u64) {
+        (self.device().ordinal(), self.id)
+    }
 }
 
 /// A CUDA stream.
@@ -68,8 +74,10 @@ impl DeviceStream {
             // SAFETY: the handle is a stream by promise of the caller, and lives as long as the object.
             let stream = unsafe { Device::get(device)?.stream(handle)? };
             let id = stream.id()?;
-            let mut memories = memories().lock().unwrap_or_else(PoisonError::into_inner);
-            let memory = memories.entry((device, id)).or_insert_with(|| Memory::new(stream)).clone();
+            let memory = captures::memory_of((device, id)).unwrap_or_else(|| {
+                let mut memories = memories().lock().unwrap_or_else(PoisonError::into_inner);
+                memories.entry((device, id)).or_insert_with(|| Memory::new(stream)).clone()
+            });
             Ok(Self(Arc::new(Lane { stream, memory, id, _object: object })))
         })
     }
@@ -87,6 +95,12 @@ impl DeviceStream {
     /// Calls a function while the stream's device is current, as PyTorch's exporter needs.
     fn within<'py>(&self, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.0.device().within(|| function.call0()).map_err(exception)?
+    }
+
+    /// Whether calls on the stream are captured.
+    #[getter]
+    fn captures(&self) -> bool {
+        captures::memory_of(self.0.key()).is_some()
     }
 
     /// The stream's number, unique in the process.
@@ -203,6 +217,9 @@ pub(crate) fn with_arrays<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     arrays.iter().try_for_each(|(array, name)| array.check_on(name, lane))?;
+    let foreign = arrays.iter().find(|(array, _)| array.written_on_another(lane).is_some());
+    let kept = arrays.iter().map(|(array, _)| &array.kept);
+    captures::keep(lane.key(), kept, foreign.map(|(_, name)| name.as_str()))?;
     let mut others: Vec<&Lane> =
         arrays.iter().filter_map(|(array, _)| array.written_on_another(lane)).collect();
     others.sort_by_key(|other| other.id);
@@ -320,6 +337,28 @@ pub(crate) fn device_upload(
     let view = array.view()?;
     let lane = &stream.0;
     compute(py, || Ok(DeviceArray::made(lane, lane.memory.upload(&view)?)))
+}
+
+/// Writes the elements of `x` to `out`, which has as many of the same type, in the order of a stream.
+#[pyfunction]
+pub(crate) fn device_write(
+    py: Python<'_>,
+    out: &DeviceArray,
+    x: &DeviceArray,
+    stream: &DeviceStream,
+) -> PyResult<()> {
+    let lane = &*stream.0;
+    compute(py, || {
+        if (out.dtype, out.len(), out.is_read_only) != (x.dtype, x.len(), false) {
+            let expected = format!("{} elements of {} that can be written to", x.len(), x.dtype);
+            return Err(Error::argument("out", expected, format!("{} of {}", out.len(), out.dtype)));
+        }
+        with_arrays(lane, &[(out, "out".into()), (x, "x".into())], || {
+            // SAFETY: both have as many bytes, and elements of either array stay where they are while it lives; `out` is
+            // there to be written to, and `x` is a result of its own.
+            unsafe { lane.stream.copy(out.address, x.address, x.len() * x.dtype.size()) }
+        })
+    })
 }
 
 fn dtype_of(name: &str, dtype: &str) -> Result<DType> {

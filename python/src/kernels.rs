@@ -27,6 +27,12 @@ pub(crate) fn kernels(py: Python<'_>, source: &str) -> PyResult<String> {
     Ok(described.to_string())
 }
 
+/// The lowered kernels of a block of source, as text, by which tests compare what sources mean.
+#[pyfunction]
+pub(crate) fn lowered_kernels(py: Python<'_>, source: &str) -> PyResult<Vec<String>> {
+    compute(py, || Ok(madelung::runtime::lowered_text(source)?))
+}
+
 /// The paths of the library's functions that sources can import.
 #[pyfunction]
 pub(crate) fn kernel_functions() -> Vec<&'static str> {

@@ -2,11 +2,13 @@
 //! `python/madelung`.
 
 mod call;
+mod captures;
 mod convert;
 mod cuda;
 mod device;
 mod dlpack;
 mod electrostatics;
+mod graph;
 mod jax;
 mod kernels;
 mod lists;
@@ -27,7 +29,7 @@ mod _native {
     #[pymodule_export]
     use super::device::{
         DeviceArray, DeviceStream, device_filled, device_from_address, device_from_capsule,
-        device_of_pointer, device_upload, release_device_memory,
+        device_of_pointer, device_upload, device_write, release_device_memory,
     };
     #[pymodule_export]
     use super::electrostatics::{
@@ -35,9 +37,13 @@ mod _native {
         most_open_atoms, pme_cost, pme_parameters, wave_lines,
     };
     #[pymodule_export]
+    use super::graph::DeviceGraph;
+    #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch};
     #[pymodule_export]
-    use super::kernels::{kernel_functions, kernel_op, kernels, library_kernels, torch_kernel_op};
+    use super::kernels::{
+        kernel_functions, kernel_op, kernels, library_kernels, lowered_kernels, torch_kernel_op,
+    };
     #[pymodule_export]
     use super::lists::{full_list, neighbor_rows, pair_distances};
     #[pymodule_export]

@@ -14,6 +14,6 @@ pub mod validation;
 
 pub use backend::{Cuda, measure, programs};
 pub use compile::{Function, Program, has_compiler};
-pub use driver::{Device, Graph, Stream, set_library_folders};
+pub use driver::{Capture, Device, Graph, Stream, set_library_folders};
 pub use memory::{Arena, Block, Memory};
 pub use validation::check;

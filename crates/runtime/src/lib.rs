@@ -25,5 +25,5 @@ pub use code::{Machine, PartCode};
 pub use functions::Function;
 pub use made::{Made, kernels, kernels_with};
 pub use op::Declaration;
-pub use source::{Place, SourceError};
+pub use source::{Place, SourceError, lowered_text};
 pub use wanted::{Wanted, stop_waiting, wait_for_wanted};

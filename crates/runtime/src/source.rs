@@ -2,6 +2,7 @@
 
 use crate::Function;
 use madelung_kernel::forms::{Form, forms};
+use madelung_kernel::ir::Kernel;
 use madelung_kernel::lower::imports::{imported, imports};
 use madelung_kernel::lower::{Source, lower_block};
 use std::fmt;
@@ -69,6 +70,21 @@ pub(crate) fn lowered<T: Send>(
     std::thread::scope(|scope| {
         let done = scope.spawn(|| work().map_err(SourceError::from)).join();
         done.unwrap_or_else(|_| Err(SourceError::of_compiler()))
+    })
+}
+
+/// The lowered kernels of a block of source, as text: their declarations, statements and values, and nothing of how they
+/// were written. Sources with equal text mean the same, down to the order of every operation.
+///
+/// # Errors
+/// As [`crate::kernels`].
+pub fn lowered_text(source: &str) -> Result<Vec<String>, SourceError> {
+    lowered(source, &[], |of| {
+        let Source { kernel, imperative, fast, scatter, small, .. } = &of.source;
+        let Kernel { name, dims, index, params, queries, body } = kernel;
+        let values: Vec<_> = (0..body.len()).map(|v| (body.op(v), body.ty(v))).collect();
+        let declared = (name, dims, index, params, queries, fast, scatter, small);
+        format!("{:#?}", (declared, body.stmts(), values, &body.templates, imperative))
     })
 }
 

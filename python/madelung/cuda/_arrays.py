@@ -133,6 +133,12 @@ class Array:
             raise TypeError("len() of an array without axes")
         return self.shape[0]
 
+    def __getitem__(self, n: int) -> Array:
+        rows, row = len(self), self.shape[1:]
+        if not -rows <= (n := operator.index(n)) < rows:
+            raise IndexError(f"row {n} of {rows}")
+        return part(self, n % rows * math.prod(row), row)
+
     def __repr__(self) -> str:
         return f"madelung.cuda.Array({self.dtype} of shape {self.shape} on device {self.device})"
 
@@ -269,7 +275,9 @@ def _taken(name: str, x: Any, stream: _native.DeviceStream) -> Array:
     if isinstance(x, Array):
         return x
     if _device_of(x) is not None:
-        return Array(_native.device_from_capsule(name, stream.within(lambda: _capsule(x, stream.handle)), stream))
+        # -1: a capture waits for no other stream.
+        handle = -1 if stream.captures else stream.handle
+        return Array(_native.device_from_capsule(name, stream.within(lambda: _capsule(x, handle)), stream))
     return _from_interface(name, x, stream.device)
 
 

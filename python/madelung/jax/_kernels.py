@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from madelung import _arguments as check
+from madelung._own_streams import OwnStreams
 from madelung.jax import _inputs as given
 from madelung.jax import _ops
 from madelung.jax._autodiff import Op
 
 
-class Arrays:
+class Arrays(OwnStreams):
     """See `madelung.kernels._bind.Arrays`."""
 
     @staticmethod

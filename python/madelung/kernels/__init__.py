@@ -36,7 +36,7 @@ from madelung.kernels._language import (
     tanh,
     vec3,
 )
-from madelung.kernels._launch import launch
+from madelung.kernels._launch import capture, launch
 from madelung.kernels._llvm import info
 from madelung.kernels._op import Op, OutputSpec, op
 from madelung.kernels._tape import Tape
@@ -94,6 +94,7 @@ __all__ = [
     "atomic_add",
     "atomic_max",
     "atomic_min",
+    "capture",
     "cos",
     "cross",
     "dims",

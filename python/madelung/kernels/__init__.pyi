@@ -1,6 +1,7 @@
 """Kernels written in Python, as a type checker sees them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
@@ -211,5 +212,10 @@ def op(
     saved: Sequence[OutputSpec] = ...,
     constraints: Mapping[str, str] = ...,
 ) -> Op: ...
-def launch(kernel: Kernel | Op, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None: ...
+def launch(kernel: Kernel | Op, inputs: Mapping[str, Any], outputs: Mapping[str, Any], stream: Any = ...) -> None: ...
+
+class Graph:
+    def launch(self, stream: Any = ...) -> None: ...
+
+def capture(stream: Any, device: int = ...) -> AbstractContextManager[Graph]: ...
 def info() -> dict[str, str]: ...

@@ -21,6 +21,16 @@ _HALF_FILL = 4
 class Arrays(Protocol):
     """What the call of an op asks of a framework."""
 
+    @classmethod
+    def opened(cls, given: Mapping[str, Any], stream: Any) -> tuple[Any, Mapping[str, Any]]:
+        """The arrays of a call on a stream, None for the framework's own, and its arguments as they take them."""
+        ...
+
+    @staticmethod
+    def run(call: Callable[..., Any], flat: Sequence[Any]) -> Any:
+        """Calls an op with all inputs in order."""
+        ...
+
     @staticmethod
     def is_own(x: Any) -> bool:
         """Whether an object is an array of the framework."""
@@ -163,7 +173,8 @@ class Call:
         name, sizes = self.name(arg), arg["shape"]
         shape = [size.get("const", size.get("dim")) for size in sizes]
         if sizes and sizes[0].get("dim") in self.lone and _axes(x) == len(shape) - 1:
-            return take(name, x, shape[1:], *like)[None]
+            one = take(name, x, shape[1:], *like)
+            return one.reshape((1, *one.shape))
         array = take(name, x, shape, *like)
         for size, have in zip(sizes, array.shape):
             if "dim" in size:

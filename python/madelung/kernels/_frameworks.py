@@ -7,20 +7,35 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 # The type of a framework's arrays, by the package that has it.
 _ARRAYS = {"torch": "Tensor", "jax": "Array"}
 
 
-def framework_of(given: Iterable[Any]) -> str:
-    """The name of the framework whose arrays are among the arguments; NumPy where there is no other."""
+# Arguments that are no arrays of a device, as most are.
+_PLAIN = (np.ndarray, float, int, tuple, list)
+# DLPack's numbers of CUDA's memory.
+_CUDA = (2, 13)
+
+
+def framework_of(given: Sequence[Any]) -> str:
+    """The name of the framework whose arrays are among the arguments: "cuda" for those of other libraries in the memory
+    of a device, NumPy where there is no other."""
     for name, kind in _ARRAYS.items():
         package = sys.modules.get(name)
         if package is not None and any([isinstance(x, getattr(package, kind)) for x in given]):
             return name
-    return "numpy"
+    return "cuda" if any([_is_on_device(x) for x in given if type(x) not in _PLAIN]) else "numpy"
+
+
+def _is_on_device(x: Any) -> bool:
+    if hasattr(x, "__dlpack_device__"):
+        return x.__dlpack_device__()[0] in _CUDA
+    return hasattr(x, "__cuda_array_interface__")
 
 
 def arrays_of(framework: str) -> Any:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from madelung import _arguments as check
 from madelung.kernels._frameworks import arrays_of, framework_of
 
 
-def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], stream: Any = None) -> None:
     """Runs a kernel or an op and writes what it gives to arrays that the caller has.
 
     Args:
         kernel: a kernel, or what `op` gives.
         inputs: its arguments by name, as for a call.
-        outputs: arrays of NumPy or PyTorch for its outputs by name, of their shapes and dtypes; others are not kept.
+        outputs: arrays for its outputs by name, of their shapes and dtypes: of NumPy, of PyTorch, or of any library in
+            the memory of a CUDA device; others are not kept.
+        stream: stream of CUDA on which arrays in the memory of a device are read and written, as for
+            `madelung.cuda.ewald_summation`: a handle, or the object of any library. None: PyTorch's current stream for
+            its tensors, and else CUDA's default stream. Whoever reads the outputs on another stream waits for this one,
+            until when inputs stay.
 
     Raises:
         TypeError, ValueError: As a call; and for an array that does not fit its output, cannot be written to, or lies
@@ -25,8 +32,10 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -
     for name in outputs:
         if name not in names:
             check.refuse("outputs", f"arrays for {', '.join(names)}", f"one for `{name}`")
-    arrays = arrays_of(framework_of((*inputs.values(), *outputs.values())))
-    results = arrays.plain(kernel, inputs)
+    framework = framework_of((*inputs.values(), *outputs.values())) if stream is None else "cuda"
+    arrays, given = arrays_of(framework).opened({**inputs, **outputs}, stream)
+    inputs, outputs = ({name: given[name] for name in of} for of in (inputs, outputs))
+    results = arrays.plain(lambda **given: kernel.called((), given, stream=stream), inputs)
     found = dict(zip(names, results if isinstance(results, tuple) else (results,)))
     for name, out in outputs.items():
         arrays.check_output(name, out, found[name])
@@ -35,6 +44,26 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -
                 check.refuse(name, "memory of its own", f"that of `{other}`")
     for name, out in outputs.items():
         arrays.write(out, found[name])
+
+
+def capture(stream: Any, device: int = 0) -> AbstractContextManager[Any]:
+    """Context in which launches on a stream of CUDA are captured, and do not run: it gives their graph.
+
+    `graph.launch()` puts all of them on the stream with one call, and `graph.launch(stream)` on another one of the
+    device. Arrays keep their places, so inputs are changed by writing to them. Memory for what lies between is the
+    graph's own. The stream is ordered behind what was written to the arrays by the caller, as a capture waits for no
+    other stream. Functions of `madelung.cuda` are captured too; those of PyTorch, by `torch.cuda.graph`.
+
+    Args:
+        stream: as for `launch`, and not CUDA's default stream.
+        device: that of the stream, as CUDA counts those that are visible.
+
+    Raises:
+        ValueError: For the default stream; in the context, for arrays that were written on another stream.
+        NotImplementedError: For a stream that captures already; in the context, for arrays of the host, which would
+            have to be copied.
+    """
+    return importlib.import_module("madelung.cuda._graph").capture(stream, device)
 
 
 def _arrays(inputs: Mapping[str, Any]) -> list[tuple[str, Any]]:

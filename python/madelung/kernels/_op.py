@@ -188,16 +188,24 @@ class Op:
         """
         return self.called(args, kwargs)
 
-    def called(self, args: Sequence[Any], kwargs: Mapping[str, Any], sizes: Mapping[str, Any] | None = None) -> Any:
-        """See `__call__`; `sizes` has those of dimensions that are said by no argument."""
-        framework = framework_of((*args, *kwargs.values()))
+    def called(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        sizes: Mapping[str, Any] | None = None,
+        stream: Any = None,
+    ) -> Any:
+        """See `__call__`; `sizes` has those of dimensions that are said by no argument, `stream` is one of CUDA's for
+        arrays of a device."""
+        framework = framework_of((*args, *kwargs.values())) if stream is None else "cuda"
         arrays, op, call = self._calls.of(framework)
         names = self._declaration.names
         given = named(self._declaration.label, op, names, args, kwargs)
+        arrays, given = arrays.opened(given, stream)
         bound = Call(op, arrays, given, names, sizes)
         try:
             flat = bound.flat()
-            results = call(*flat)
+            results = arrays.run(call, flat)
         except (RuntimeError, ValueError) as error:
             raise self._renamed(error) from None
         if framework == "numpy":

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from madelung import _arguments as check
+from madelung._own_streams import OwnStreams
 from madelung._schema import VALUE
 from madelung.numpy._ops import Op
 
 
-class Arrays:
+class Arrays(OwnStreams):
     """See `madelung.kernels._bind.Arrays`."""
 
     @staticmethod

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from madelung import _arguments as check
+from madelung._own_streams import OwnStreams
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 from madelung.torch._schema import Op, parse
@@ -16,7 +17,7 @@ from madelung.torch._schema import Op, parse
 _FLOATS = (torch.float32, torch.float64)
 
 
-class Arrays:
+class Arrays(OwnStreams):
     """See `madelung.kernels._bind.Arrays`."""
 
     @staticmethod

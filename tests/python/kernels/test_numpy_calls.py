@@ -205,7 +205,7 @@ def test_many_definitions() -> None:
 
         return k
 
-    for n in range(200):
+    for n in range(500):
         assert defined(n)(np.ones(1))[0] == n
 
 

@@ -3,6 +3,7 @@
 from test_cuda_stand_in import pytestmark, run  # noqa: F401
 
 from test_cuda_arrays import PREAMBLE
+from test_cuda_launch import PREAMBLE as LAUNCHES
 
 
 def test_tensors_come_and_go_without_a_copy() -> None:
@@ -40,6 +41,43 @@ with refused(TypeError, "`positions`", "an array in the memory of a CUDA device"
     mc.ewald_summation(torch.tensor(r), q, h)
 # What the host has is copied.
 close(mc.asarray(torch.tensor(q)), q)
+print("done")
+"""
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stdout + done.stderr
+
+
+def test_launches_on_streams_of_pytorch() -> None:
+    """And graphs of them: tensors are read and written where they are."""
+    done = run(
+        PREAMBLE
+        + LAUNCHES
+        + """
+import torch
+def tensors(x):
+    if isinstance(x, tuple):
+        return tuple(map(tensors, x))
+    return torch.tensor(x, device="cuda") if isinstance(x, np.ndarray) else x
+given = {name: tensors(x) for name, x in (both.smooth | both.rest).items()}
+given["positions"].requires_grad_()
+expected = plainly(both)
+side = torch.cuda.Stream()
+for stream in (side, side.cuda_stream):
+    energy, total = (torch.empty(n, dtype=torch.float64, device="cuda") for n in (16, 2))
+    mk.launch(both.kernel, given, {"energy": energy, "total": total}, stream=stream)
+    torch.cuda.current_stream().wait_stream(side)
+    close(energy.cpu().numpy(), expected[0], 1e-11)
+    close(total.cpu().numpy(), expected[1], 1e-11)
+torch.cuda.synchronize()
+energy = torch.zeros(16, dtype=torch.float64, device="cuda")
+torch.cuda.synchronize()
+with mk.capture(side) as graph:
+    mk.launch(both.kernel, given, {"energy": energy}, stream=side)
+assert not energy.cpu().any()
+graph.launch(side)
+side.synchronize()
+close(energy.cpu().numpy(), expected[0], 1e-11)
+madelung.check_device()
 print("done")
 """
     )

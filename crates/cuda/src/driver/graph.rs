@@ -21,27 +21,11 @@ impl Graph {
     /// # Errors
     /// Those of `work`; the work waits or allocates; the stream is the legacy default stream, or captures already.
     pub fn capture(stream: Stream, work: impl FnOnce(Stream) -> Result<()>) -> Result<Self> {
-        /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: other threads may do as they like.
-        const THREAD_LOCAL: i32 = 1;
-        let driver = stream.device().driver;
-        if stream.as_raw() < 2 {
-            return Err(Error::argument("stream", "one that can be captured", "the legacy default stream"));
-        }
-        stream.must_not_capture("capturing a graph")?;
+        let capture = Capture::begin(stream)?;
         let _current = stream.device().enter()?;
-        // SAFETY: it is a stream of this device.
-        let code = unsafe { (driver.cuStreamBeginCapture_v2)(stream.raw(), THREAD_LOCAL) };
-        driver.check(code, "beginning a capture")?;
-        let mut ending = Ending { stream, over: false };
         let done = work(stream);
-        let graph = ending.end();
-        done?;
-        let graph = Captured { stream, graph: graph? };
-        let mut made = null_mut();
-        // SAFETY: the graph is there, and the place is writable.
-        let code = unsafe { (driver.cuGraphInstantiateWithFlags)(&raw mut made, graph.graph, 0) };
-        driver.check(code, "making a graph of what was captured")?;
-        Ok(Self { stream, made: made as usize })
+        let graph = capture.end();
+        done.and(graph)
     }
 
     /// Queues the captured work on its stream again.
@@ -52,10 +36,21 @@ impl Graph {
     /// # Safety
     /// The memory that the captured work reads and writes is still allocated.
     pub unsafe fn replay(&self) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.replay_on(self.stream) }
+    }
+
+    /// Queues the captured work on another stream of the device.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// As for [`Graph::replay`].
+    pub unsafe fn replay_on(&self, stream: Stream) -> Result<()> {
         // SAFETY: the graph is there, and the caller knows of what it works on.
-        let replay = |driver: &Driver| unsafe {
-            (driver.cuGraphLaunch)(self.made as sys::CUgraphExec, self.stream.raw())
-        };
+        let replay =
+            |driver: &Driver| unsafe { (driver.cuGraphLaunch)(self.made as sys::CUgraphExec, stream.raw()) };
         self.stream.device().call("replaying a graph", replay)
     }
 }
@@ -70,14 +65,50 @@ impl Drop for Graph {
     }
 }
 
-/// A capture that is under way, which ends even when the work panics.
-struct Ending {
+/// A capture that is under way: what this thread queues on the stream goes to a graph and does not run. It ends when this
+/// is dropped.
+#[derive(Debug)]
+pub struct Capture {
     stream: Stream,
     over: bool,
 }
 
-impl Ending {
-    fn end(&mut self) -> Result<sys::CUgraph> {
+impl Capture {
+    /// Begins to capture a stream.
+    ///
+    /// # Errors
+    /// The stream is the legacy default stream, or captures already.
+    pub fn begin(stream: Stream) -> Result<Self> {
+        /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: other threads may do as they like.
+        const THREAD_LOCAL: i32 = 1;
+        let driver = stream.device().driver;
+        if stream.as_raw() < 2 {
+            return Err(Error::argument("stream", "one that can be captured", "the legacy default stream"));
+        }
+        stream.must_not_capture("capturing a graph")?;
+        let _current = stream.device().enter()?;
+        // SAFETY: it is a stream of this device.
+        let code = unsafe { (driver.cuStreamBeginCapture_v2)(stream.raw(), THREAD_LOCAL) };
+        driver.check(code, "beginning a capture")?;
+        Ok(Self { stream, over: false })
+    }
+
+    /// The graph of what was queued.
+    ///
+    /// # Errors
+    /// What was queued waits or allocates; the driver's.
+    pub fn end(mut self) -> Result<Graph> {
+        let (stream, driver) = (self.stream, self.stream.device().driver);
+        let _current = stream.device().enter()?;
+        let graph = Captured { stream, graph: self.over()? };
+        let mut made = null_mut();
+        // SAFETY: the graph is there, and the place is writable.
+        let code = unsafe { (driver.cuGraphInstantiateWithFlags)(&raw mut made, graph.graph, 0) };
+        driver.check(code, "making a graph of what was captured")?;
+        Ok(Graph { stream, made: made as usize })
+    }
+
+    fn over(&mut self) -> Result<sys::CUgraph> {
         self.over = true;
         let driver = self.stream.device().driver;
         let mut graph = null_mut();
@@ -87,10 +118,12 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for Capture {
     fn drop(&mut self) {
-        if !self.over {
-            drop(self.end().map(|graph| Captured { stream: self.stream, graph }));
+        if !self.over
+            && let Ok(_current) = self.stream.device().enter()
+        {
+            drop(self.over().map(|graph| Captured { stream: self.stream, graph }));
         }
     }
 }

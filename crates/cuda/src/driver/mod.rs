@@ -8,6 +8,6 @@ pub(crate) mod stream;
 pub(crate) mod sys;
 
 pub use device::Device;
-pub use graph::Graph;
+pub use graph::{Capture, Graph};
 pub use libraries::set_library_folders;
 pub use stream::Stream;

@@ -23,6 +23,8 @@ pub struct Memory {
 #[derive(Debug)]
 struct Shared {
     stream: Stream,
+    /// Whether it is for what the stream captures.
+    captures: bool,
     /// Freed blocks, by size.
     free: Mutex<HashMap<usize, Vec<u64>>>,
 }
@@ -39,7 +41,13 @@ pub struct Block {
 impl Memory {
     /// For a stream.
     pub fn new(stream: Stream) -> Self {
-        Self { shared: Arc::new(Shared { stream, free: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { stream, captures: false, free: Mutex::default() }) }
+    }
+
+    /// For what a stream captures: blocks are allocated meanwhile, and stay until this and all of them are dropped, so
+    /// that the graph can be run again as long as this is there.
+    pub fn of_capture(stream: Stream) -> Self {
+        Self { shared: Arc::new(Shared { stream, captures: true, free: Mutex::default() }) }
     }
 
     /// The stream.
@@ -61,7 +69,9 @@ impl Memory {
         if let Some(address) = self.shared.lock().get_mut(&room).and_then(Vec::pop) {
             return Ok(self.block(address, bytes, room));
         }
-        self.shared.stream.must_not_capture("allocating memory that was not allocated before")?;
+        if !self.shared.captures {
+            self.shared.stream.must_not_capture("allocating memory that was not allocated before")?;
+        }
         let (device, mut code) = (self.shared.stream.device(), 0);
         let current = device.enter()?;
         let mut address = 0;
@@ -90,12 +100,12 @@ impl Memory {
         Block { shared: Arc::clone(&self.shared), address, bytes, room }
     }
 
-    /// Returns free blocks to the driver, which waits for the device; whether there were any.
+    /// Returns free blocks to the driver, which waits for the device; whether there were any. Those of a capture stay.
     ///
     /// # Errors
     /// The driver's.
     pub fn release(&self) -> Result<bool> {
-        self.shared.release()
+        if self.shared.captures { Ok(false) } else { self.shared.release() }
     }
 }
 

@@ -9,7 +9,7 @@ mod support;
 
 use madelung_core::Error;
 use madelung_cuda::cufft::{Plan, Transform};
-use madelung_cuda::{Device, Graph, Memory, Program, Stream};
+use madelung_cuda::{Capture, Device, Graph, Memory, Program, Stream};
 use madelung_stand_in::{Order, UNASKED, calls, folder, install, message, set_memory, set_order};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -240,6 +240,41 @@ fn programs_are_loaded_during_a_capture() {
     // SAFETY: the block is still there.
     unsafe { graph.replay() }.expect("a replay");
     assert_eq!(download(stream, x.address(), 3), [2.0, 3.0, 4.0]);
+}
+
+/// Memory of a capture is allocated meanwhile, and goes to nobody else.
+#[test]
+fn a_capture_has_memory_of_its_own() {
+    if !apart("a_capture_has_memory_of_its_own", &[]) {
+        return;
+    }
+    let device = device(0);
+    let stream = Raw::new().stream(device);
+    let (add_to, total) = (function(device, "add"), function(device, "sum"));
+    let (memory, own) = (Memory::new(stream), Memory::of_capture(stream));
+    let out = memory.allocate(8).expect("memory");
+    let capture = Capture::begin(stream).expect("a capture");
+    let between = own.allocate(4000).expect("memory of the capture");
+    let at = between.address();
+    // SAFETY: the block has as many bytes.
+    unsafe { stream.zero(at, 4000) }.expect("zeros");
+    add(stream, add_to, at, 500, 2.0).expect("a launch");
+    sum(stream, total, at, out.address(), 500).expect("a launch");
+    drop(between);
+    let graph = capture.end().expect("a graph");
+    assert!(!own.release().expect("nothing is given back"));
+    let others: Vec<_> = (0..4).map(|_| memory.allocate(4000).expect("memory")).collect();
+    assert!(others.iter().all(|block| block.address() != at));
+    let other = Raw::new().stream(device);
+    for on in [stream, other] {
+        upload(on, out.address(), &[0.0]);
+        // SAFETY: `out` and `own` are still there.
+        unsafe { graph.replay_on(on) }.expect("a replay");
+        assert_eq!(download(on, out.address(), 1), [1000.0]);
+    }
+    // A capture that is given up ends.
+    drop(Capture::begin(stream).expect("a capture"));
+    assert!(!stream.is_capturing().expect("an answer"));
 }
 
 #[test]

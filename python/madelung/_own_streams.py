@@ -1,0 +1,20 @@
+"""What kernels' arrays have in common where their framework has streams of its own, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+class OwnStreams:
+    """See `madelung.kernels._bind.Arrays`."""
+
+    @classmethod
+    def opened(cls, given: Mapping[str, Any], stream: Any) -> tuple[Any, Mapping[str, Any]]:
+        """See `Arrays`."""
+        return cls, given
+
+    @staticmethod
+    def run(call: Callable[..., Any], flat: Sequence[Any]) -> Any:
+        """See `Arrays`."""
+        return call(*flat)

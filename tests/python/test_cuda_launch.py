@@ -1,0 +1,195 @@
+"""Kernels written in Python on the arrays of any library in the memory of a device, their streams and their graphs, on
+the stand-ins for CUDA's libraries. What they give is held against plain loops.
+"""
+
+import pytest
+
+import test_cuda_arrays
+
+pytestmark = pytest.mark.host("stand-ins are for machines without a GPU")
+
+PREAMBLE = """
+import madelung.kernels as mk
+from kernel_cases import cases
+
+def at(x, **how):
+    if isinstance(x, tuple):
+        return tuple(at(y, **how) for y in x)
+    return Interface(x, **how) if isinstance(x, np.ndarray) else x
+def given(case, **how):
+    return {name: at(x, **how) for name, x in (case.smooth | case.rest).items()}
+def plainly(case, **changed):
+    found = case.expected(**(case.smooth | case.rest | changed))
+    return [np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))]
+def room(shape, **how):
+    out = Interface(np.full(shape, np.nan), **how)
+    out.__cuda_array_interface__["data"] = (out.block.address, False)
+    return out
+def read(out, stream):
+    return dev.read(out.block.address, out.block.shape, out.block.dtype, out.block.device, stream)
+def rewritten(array, values, stream):
+    values = np.ascontiguousarray(values)
+    dev._hosts.append(values)
+    with dev.on(array.block.device):
+        what = dev.ctypes.c_ulonglong(array.block.address), dev.ctypes.c_void_p(values.ctypes.data)
+        dev.driver("cuMemcpyHtoDAsync_v2", *what, dev.ctypes.c_size_t(values.nbytes), dev.ctypes.c_void_p(stream))
+lj, both = cases()["lennard_jones"], cases()["real_space"]
+"""
+
+
+def run(program: str) -> None:
+    test_cuda_arrays.run(PREAMBLE + program)
+
+
+def test_calls() -> None:
+    """With arrays of other libraries, and with ours: results are ours."""
+    run("""
+for case in cases().values():
+    expected = plainly(case)
+    for inputs in (given(case), {name: mc.asarray(x) if isinstance(x, np.ndarray) else x
+                                 for name, x in given(case).items()}):
+        found = case.kernel(**inputs)
+        for a, b in zip(found if isinstance(found, tuple) else (found,), expected, strict=True):
+            assert isinstance(a, mc.Array)
+            close(a, b, 1e-11)
+# One system without its axis, a number for an element of every one, a list as it is found, arrays of the host.
+one = np.zeros(8, np.int32)
+positions, cell = lj.smooth["positions"][:8], lj.smooth["cell"][0]
+pairs = mn.neighbor_list(positions, 3.2, cell)
+expected = plainly(lj, positions=positions, cell=cell[None], epsilon=np.array([0.5]), atoms=one, pairs=pairs)[0]
+r, h = Lender(positions), Interface(cell)
+for pairs in (mc.find_neighbors(r, 3.2, h), mn.find_neighbors(positions, 3.2, cell)):
+    close(lj.kernel(r, h, σ=1.9, epsilon=0.5, cutoff=3.2, pairs=pairs), expected, 1e-11)
+with refused(ValueError, "`pairs`", "neighbors of 8 rows"):
+    lj.kernel(r, h, σ=1.9, epsilon=0.5, cutoff=3.2, pairs=mc.find_neighbors(Interface(positions[:7]), 3.2, h))
+array = mc.asarray(positions)
+close(array[-1], positions[-1])
+assert [x.shape for x in array] == [(3,)] * 8
+madelung.check_device()
+""")
+
+
+def test_launches_on_a_stream() -> None:
+    run("""
+class OfCuda:
+    def __init__(self, handle): self.handle = handle
+    def __cuda_stream__(self): return 0, self.handle
+class OfCuPy:
+    def __init__(self, ptr): self.ptr = ptr
+expected = plainly(both)
+for device, kind in ((0, int), (0, OfCuda), (1, OfCuPy)):
+    handle, other = dev.stream(device), dev.stream(device)
+    # Written on one stream, read on another one.
+    inputs = given(both, device=device, stream=other)
+    outputs = {"energy": room(16, device=device), "total": room(2, device=device)}
+    waits = [dev.calls(name) for name in ("cuStreamSynchronize", "cuCtxSynchronize")]
+    mk.launch(both.kernel, inputs=inputs, outputs=outputs, stream=kind(handle))
+    assert waits == [dev.calls(name) for name in ("cuStreamSynchronize", "cuCtxSynchronize")]
+    for out, want in zip(outputs.values(), expected):
+        close(read(out, handle), want, 1e-11)
+# An op, one of its outputs, and CUDA's default stream.
+op = mk.op("mine::both", steps=[both.kernel])
+total = room(2)
+mk.launch(op, given(both), {"total": total})
+close(read(total, 1), expected[1], 1e-11)
+madelung.check_device(0)
+madelung.check_device(1)
+""")
+
+
+def test_refused_launches() -> None:
+    run("""
+stream, inputs = dev.stream(), given(lj)
+def bad(kind, *parts, **outputs):
+    with refused(kind, *parts):
+        mk.launch(lj.kernel, inputs, outputs, stream=stream)
+bad(ValueError, "`energy`: expected shape (16,), got (7,)", energy=room(7))
+bad(TypeError, "`energy`: expected float64, got int32", energy=Interface(np.zeros(16, np.int32)))
+bad(TypeError, "`energy`: expected an array in the memory of a CUDA device", energy=np.zeros(16))
+bad(ValueError, "`energy`: expected an array that can be written to", energy=Interface(np.zeros(16)))
+bad(ValueError, "`energy`: expected an array of device 0", energy=room(16, device=1))
+inside = room(16)
+inside.__cuda_array_interface__["data"] = (inputs["positions"].block.address, False)
+bad(ValueError, "`energy`: expected memory of its own, got that of `positions`", energy=inside)
+with refused(TypeError, "`stream`: expected the handle of a stream"):
+    mk.launch(lj.kernel, inputs, {"energy": room(16)}, stream="mine")
+with refused(TypeError, "expected arrays of"):
+    mk.launch(lj.kernel, lj.smooth | lj.rest, {}, stream=stream)
+""")
+
+
+def test_captured_launches() -> None:
+    """Run as often as the graph is launched, with what is in the arrays by then, in memory that nobody else gets."""
+    run("""
+stream, other = dev.stream(), dev.stream()
+inputs = given(both)
+energy, total, squares = room(16), room(2), room(16)
+others = given(lj) | {"epsilon": total}
+with mk.capture(stream) as graph:
+    mk.launch(both.kernel, inputs, {"energy": energy, "total": total}, stream=stream)
+    # What the first one writes, a later one reads.
+    mk.launch(lj.kernel, others, {"energy": squares}, stream=stream)
+assert np.isnan(read(energy, stream)).all()
+def check(stream, **changed):
+    expected = plainly(both, **changed)
+    close(read(energy, stream), expected[0], 1e-11)
+    close(read(total, stream), expected[1], 1e-11)
+    close(read(squares, stream), plainly(lj, epsilon=expected[1])[0], 1e-11)
+graph.launch()
+check(stream)
+# Work between, on the same stream, whose memory is given back again and again.
+gc.collect()
+for _ in range(3):
+    mk.launch(lj.kernel, given(lj), {"energy": room(16)}, stream=stream)
+    close(mc.ewald_real_space(Interface(r), q, h, 0.9, cutoff=4.0, stream=stream),
+          mn.ewald_real_space(r, q, h, 0.9, cutoff=4.0))
+charges = np.linspace(-1, 2, 16)
+rewritten(inputs["charges"], charges, stream)
+launches = dev.calls("cuLaunchKernel")
+graph.launch(stream)
+assert dev.calls("cuLaunchKernel") == launches
+check(stream, charges=charges)
+rewritten(inputs["charges"], -charges, other)
+graph.launch(other)
+check(other, charges=-charges)
+# Functions of `madelung.cuda` too: lists of a stream and results, which are there when the graph has run.
+lists = {name: mc.asarray(Interface(x, stream=stream)) for name, x in full.items()}
+one = np.zeros(8, np.int32)
+*here, of = [mc.asarray(Interface(x, stream=stream)) for x in (r, q, h[None], one)]
+with mk.capture(stream) as sums:
+    energies = mc.ewald_real_space(*here, 0.9, cutoff=4.0, batch_idx=of, **lists, stream=stream)
+sums.launch()
+close(energies, mn.ewald_real_space(r, q, h, 0.9, cutoff=4.0))
+with refused(ValueError, "`stream`: expected one of device 0, got one of device 1"):
+    graph._native.launch(mc._arrays.stream_of(dev.stream(1), 1))
+del graph, sums
+gc.collect()
+close(energies, mn.ewald_real_space(r, q, h, 0.9, cutoff=4.0))
+madelung.check_device()
+""")
+
+
+def test_refused_captures() -> None:
+    run("""
+stream, inputs, out = dev.stream(), given(lj), room(16)
+with refused(ValueError, "`stream`: expected one that can be captured, got the legacy default stream"):
+    with mk.capture(1): pass
+def bad(kind, *parts, inputs=inputs):
+    with refused(kind, *parts):
+        with mk.capture(stream) as graph:
+            mk.launch(lj.kernel, inputs, {"energy": out}, stream=stream)
+    with refused(ValueError, "`graph`: expected one that was captured"):
+        graph.launch()
+bad(NotImplementedError, "copying from the host", inputs=inputs | {"epsilon": lj.smooth["epsilon"]})
+bad(ValueError, "`positions`: expected an array of the stream that is captured, got one of another stream",
+    inputs=given(lj, stream=dev.stream()))
+with refused(ZeroDivisionError):
+    with mk.capture(stream): 1 / 0
+with mk.capture(stream):
+    with refused(NotImplementedError, "capturing a graph"):
+        with mk.capture(stream): pass
+# The stream is what it was.
+mk.launch(lj.kernel, inputs, {"energy": out}, stream=stream)
+close(read(out, stream), plainly(lj)[0], 1e-11)
+madelung.check_device()
+""")
