@@ -9,6 +9,8 @@ from typing import Any
 class OwnStreams:
     """See `madelung.kernels._bind.Arrays`."""
 
+    kind = "arrays of NumPy, PyTorch or JAX"
+
     @classmethod
     def opened(cls, given: Mapping[str, Any], stream: Any) -> tuple[Any, Mapping[str, Any]]:
         """See `Arrays`."""

@@ -60,13 +60,15 @@ def is_one_mesh(numbers: int) -> bool:
 
 
 def counted(meshes: Sequence[int], systems: Any) -> tuple[Any, Any]:
-    """The nodes and the waves of meshes, of all systems alike or of each; windows have no waves."""
+    """The nodes and the waves of meshes, of all systems alike or of each; None for the waves of windows."""
     is_one = is_one_mesh(len(meshes))
     width = _WINDOW if len(meshes) == _WINDOW or (not is_one and len(meshes) == _WINDOW * systems) else _WHOLE
     each = [meshes[n : n + width] for n in range(0, len(meshes), width)]
     nodes = sum(math.prod(mesh[7:] or mesh[:3]) for mesh in each)
-    waves = sum(k1 * k2 * (k3 // 2 + 1) for k1, k2, k3, *_ in each) if width == _WHOLE else 0
-    return (nodes * systems, waves * systems) if is_one else (nodes, waves)
+    is_whole = all(tuple(mesh[4:]) in ((), (0, 0, 0, *mesh[:3])) for mesh in each)
+    waves = sum(k1 * k2 * (k3 // 2 + 1) for k1, k2, k3, *_ in each) if is_whole else None
+    of_all = systems if is_one else 1
+    return nodes * of_all, None if waves is None else waves * of_all
 
 
 class Op:
@@ -169,6 +171,8 @@ class Op:
             # The numbers of a tensor are not known in a graph.
             if i.part == "meshes" and isinstance(flat[n], tuple):
                 dims[arg["nodes"]], dims[arg["waves"]] = counted(flat[n], dims[arg["systems"]])
+                if dims[arg["waves"]] is None and any({"dim": arg["waves"]} in o["shape"] for o in self.outputs):
+                    check.refuse(arg["name"], "whole meshes, as waves are those of all nodes", "windows")
         return dims
 
     def shape(self, sizes: list[Any], flat: Sequence[Any], dims: dict[str, Any]) -> list[Any]:

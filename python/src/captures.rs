@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use madelung::array::Array;
 use madelung::cuda::Memory;
-use madelung::{Error, Result};
 
 /// A stream: its device and its number.
 pub(crate) type Key = (usize, u64);
@@ -29,22 +28,13 @@ pub(crate) fn memory_of(stream: Key) -> Option<Memory> {
     with_captures(|captures| captures.get(&stream).map(|kept| kept.memory.clone()))
 }
 
-/// Keeps the arrays of a call whose stream captures. `foreign` is the name of one that was written on another stream.
-pub(crate) fn keep<'a>(
-    stream: Key,
-    arrays: impl Iterator<Item = &'a Arc<Array>>,
-    foreign: Option<&str>,
-) -> Result<()> {
-    with_captures(|captures| match (captures.get_mut(&stream), foreign) {
-        (Some(_), Some(name)) => {
-            Err(Error::argument(name, "an array of the stream that is captured", "one of another stream"))
-        }
-        (Some(kept), None) => {
+/// Keeps the arrays of a call, where its stream captures.
+pub(crate) fn keep<'a>(stream: Key, arrays: impl Iterator<Item = &'a Arc<Array>>) {
+    with_captures(|captures| {
+        if let Some(kept) = captures.get_mut(&stream) {
             kept.arrays.extend(arrays.cloned());
-            Ok(())
         }
-        (None, _) => Ok(()),
-    })
+    });
 }
 
 /// From here on the calls on a stream are those of a capture, and work in its memory.

@@ -54,6 +54,28 @@ impl Lane {
         self.stream.device()
     }
 
+    /// Refuses a stream that captures what would work in memory that no graph keeps.
+    fn check_capture(&self) -> Result<()> {
+        if self.stream.is_capturing()?
+            && !captures::memory_of(self.key()).is_some_and(|memory| memory.is(&self.memory))
+        {
+            let text =
+                "calls on a stream that something else captures: `madelung.kernels.capture` captures them";
+            return Err(Error::Unsupported(text.into()));
+        }
+        Ok(())
+    }
+
+    /// Lets later work wait for the present work on another stream, which wrote the array of this name. Neither may
+    /// capture: the other one would be part of its graph.
+    fn wait_for(&self, other: &Self, name: &str) -> Result<()> {
+        if self.stream.is_capturing()? || other.stream.is_capturing()? {
+            let got = "one of another stream, while one of them is captured";
+            return Err(Error::argument(name, "an array of the stream of the call", got));
+        }
+        self.stream.wait_for(other.stream)
+    }
+
     /// The device, and the stream's number, unique in the process.
     pub(crate) fn key(&self) -> (usize, u64) {
         (self.device().ordinal(), self.id)
@@ -217,17 +239,18 @@ pub(crate) fn with_arrays<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     arrays.iter().try_for_each(|(array, name)| array.check_on(name, lane))?;
-    let foreign = arrays.iter().find(|(array, _)| array.written_on_another(lane).is_some());
-    let kept = arrays.iter().map(|(array, _)| &array.kept);
-    captures::keep(lane.key(), kept, foreign.map(|(_, name)| name.as_str()))?;
-    let mut others: Vec<&Lane> =
-        arrays.iter().filter_map(|(array, _)| array.written_on_another(lane)).collect();
-    others.sort_by_key(|other| other.id);
-    others.dedup_by_key(|other| other.id);
-    others.iter().try_for_each(|other| lane.stream.wait_for(other.stream))?;
+    lane.check_capture()?;
+    let mut others: Vec<(&Lane, &str)> = arrays
+        .iter()
+        .filter_map(|(array, name)| Some((array.written_on_another(lane)?, name.as_str())))
+        .collect();
+    others.sort_by_key(|(other, _)| other.id);
+    others.dedup_by_key(|(other, _)| other.id);
+    others.iter().try_for_each(|(other, name)| lane.wait_for(other, name))?;
+    captures::keep(lane.key(), arrays.iter().map(|(array, _)| &array.kept));
     let done = work();
     // Later writes and frees on those streams come after the work.
-    others.iter().try_for_each(|other| other.stream.wait_for(lane.stream)).and(done)
+    others.iter().try_for_each(|(other, name)| other.wait_for(lane, name)).and(done)
 }
 
 #[pymethods]
@@ -317,7 +340,7 @@ impl DeviceArray {
             compute(py, || {
                 self.check("array")?;
                 self.written_on_another(&stream.0)
-                    .map_or(Ok(()), |written| stream.0.stream.wait_for(written.stream))
+                    .map_or(Ok(()), |written| stream.0.wait_for(written, "array"))
             })?;
         }
         let owner = Box::new((self.kept.clone(), self.written.clone()));
@@ -336,7 +359,10 @@ pub(crate) fn device_upload(
 ) -> PyResult<DeviceArray> {
     let view = array.view()?;
     let lane = &stream.0;
-    compute(py, || Ok(DeviceArray::made(lane, lane.memory.upload(&view)?)))
+    compute(py, || {
+        lane.check_capture()?;
+        Ok(DeviceArray::made(lane, lane.memory.upload(&view)?))
+    })
 }
 
 /// Writes the elements of `x` to `out`, which has as many of the same type, in the order of a stream.
@@ -381,6 +407,7 @@ pub(crate) fn device_filled(
     let lane = &stream.0;
     compute(py, || {
         let dtype = dtype_of("dtype", dtype)?;
+        lane.check_capture()?;
         let array = if x == 0.0 {
             lane.memory.zeros(dtype, &shape)?
         } else {

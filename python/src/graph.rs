@@ -79,9 +79,22 @@ impl DeviceGraph {
             let got = format!("one of device {}", stream.0.key().0);
             return Err(exception(Error::argument("stream", format!("one of device {device}"), got)));
         }
+        let (own, on) = (self.stream.0.stream, stream.0.stream);
         compute(py, || match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            // SAFETY: all memory that it reads and writes is kept with it.
-            State::Done { graph, .. } => unsafe { graph.replay_on(stream.0.stream) },
+            State::Done { graph, .. } => {
+                if own.is_capturing()? || on.is_capturing()? {
+                    let text = "launching a graph while its stream is captured: that graph would not keep its memory";
+                    return Err(Error::Unsupported(text.into()));
+                }
+                let is_other = self.stream.0.key() != stream.0.key();
+                if is_other {
+                    on.wait_for(own)?;
+                }
+                // SAFETY: all memory that it reads and writes is kept with it.
+                unsafe { graph.replay_on(on)? };
+                // The arrays are those of the stream on which they were captured.
+                if is_other { own.wait_for(on) } else { Ok(()) }
+            }
             _ => Err(Error::argument(
                 "graph",
                 "one that was captured",

@@ -34,7 +34,8 @@ from madelung.kernels import (
     sqrt,
 )
 
-Atom, System, Type, Feature, Query, Point, Edge, Node = dims("Atom System Type Feature Query Point Edge Node")
+Atom, System, Type, Feature, Query, Point, Edge = dims("Atom System Type Feature Query Point Edge")
+Node, Wave = dims("Node Wave")
 
 CUTOFF = 3.2
 
@@ -186,6 +187,12 @@ def interpolated(
     for node, weight in mesh.around(atoms.of(i), u[i]):
         phi += weight * potential[node]
     energy[i] = charges[i] * phi
+
+
+@kernel
+def on_waves(w: Wave, scale: Array[Real, System], mesh: Mesh[System, Node, Wave], counted: Out[Real, Wave]):
+    """How many waves of the mesh each of its half spectrum stands for."""
+    counted[w] = scale[mesh.system(w)] * mesh.count(w)
 
 
 def _listed(pairs: Any) -> list[tuple[int, int, np.ndarray]]:

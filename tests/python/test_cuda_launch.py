@@ -113,8 +113,14 @@ inside.__cuda_array_interface__["data"] = (inputs["positions"].block.address, Fa
 bad(ValueError, "`energy`: expected memory of its own, got that of `positions`", energy=inside)
 with refused(TypeError, "`stream`: expected the handle of a stream"):
     mk.launch(lj.kernel, inputs, {"energy": room(16)}, stream="mine")
-with refused(TypeError, "expected arrays of"):
+with refused(TypeError, "expected arrays in the memory of a CUDA device for `positions`, `cell`"):
     mk.launch(lj.kernel, lj.smooth | lj.rest, {}, stream=stream)
+with refused(TypeError, "expected arrays in the memory of a CUDA device for `positions`, `cell`"):
+    mk.launch(lj.kernel, lj.smooth | lj.rest, {"energy": room(16)})
+energy, total = room(16), room(2)
+total.__cuda_array_interface__["data"] = energy.__cuda_array_interface__["data"]
+with refused(ValueError, "`total`: expected memory of its own, got that of `energy`"):
+    mk.launch(both.kernel, given(both), {"energy": energy, "total": total}, stream=stream)
 """)
 
 
@@ -158,7 +164,7 @@ one = np.zeros(8, np.int32)
 *here, of = [mc.asarray(Interface(x, stream=stream)) for x in (r, q, h[None], one)]
 with mk.capture(stream) as sums:
     energies = mc.ewald_real_space(*here, 0.9, cutoff=4.0, batch_idx=of, **lists, stream=stream)
-sums.launch()
+sums.launch(other)
 close(energies, mn.ewald_real_space(r, q, h, 0.9, cutoff=4.0))
 with refused(ValueError, "`stream`: expected one of device 0, got one of device 1"):
     graph._native.launch(mc._arrays.stream_of(dev.stream(1), 1))
@@ -181,8 +187,21 @@ def bad(kind, *parts, inputs=inputs):
     with refused(ValueError, "`graph`: expected one that was captured"):
         graph.launch()
 bad(NotImplementedError, "copying from the host", inputs=inputs | {"epsilon": lj.smooth["epsilon"]})
-bad(ValueError, "`positions`: expected an array of the stream that is captured, got one of another stream",
-    inputs=given(lj, stream=dev.stream()))
+foreign = "expected an array of the stream of the call, got one of another stream, while one of them is captured"
+bad(ValueError, f"`positions`: {foreign}", inputs=given(lj, stream=dev.stream()))
+# Nor does work on another stream become part of the graph by an array of the one that is captured.
+there, other = mc.asarray(Interface(r, stream=stream), stream=stream), dev.stream()
+with mk.capture(stream) as graph:
+    mk.launch(lj.kernel, inputs, {"energy": out}, stream=stream)
+    for taken in (lambda: mc.spatial_order(there, stream=other), lambda: mc.asarray(there).__dlpack__(stream=other)):
+        with refused(ValueError, foreign):
+            taken()
+# A graph is no part of another one, which would not keep its memory.
+with mk.capture(other):
+    with refused(NotImplementedError, "launching a graph while its stream is captured"):
+        graph.launch(other)
+graph.launch(other)
+close(read(out, stream), plainly(lj)[0], 1e-11)
 with refused(ZeroDivisionError):
     with mk.capture(stream): 1 / 0
 with mk.capture(stream):

@@ -15,30 +15,16 @@ pub type MeshShape = [usize; 16];
 #[inline(always)]
 pub unsafe fn mesh_of(shapes: *const i32, system: usize) -> MeshShape {
     let of = MESH_HEADER + MESH_RECORD * system;
-    let planes = [1, 2];
-    let [k1, k2, k3, order, first_node, first_wave, first_plane, moduli] =
-        [0, 1, 2, 3, 4, 5, 6, 7].map(|n| of + n);
-    let [o1, o2, o3, e1, e2, e3] = [8, 9, 10, 11, 12, 13].map(|n| of + n);
-    [
-        k1,
-        k2,
-        k3,
-        order,
-        planes[0],
-        planes[1],
-        first_node,
-        first_wave,
-        first_plane,
-        moduli,
-        o1,
-        o2,
-        o3,
-        e1,
-        e2,
-        e3,
-    ]
-    // SAFETY: the caller's promise.
-    .map(|n| unsafe { *shapes.add(n) as usize })
+    // The planes of the call stand ahead of the systems.
+    std::array::from_fn(|n| {
+        let at = match n {
+            0..4 => of + n,
+            4 | 5 => n - 3,
+            _ => of + n - 2,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { *shapes.add(at) as usize }
+    })
 }
 
 /// The system of a wave.

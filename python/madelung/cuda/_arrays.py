@@ -29,7 +29,7 @@ ON_DEVICE = "an array in the memory of a CUDA device (`madelung.cuda.asarray` co
 
 
 class Array:
-    """An array in the memory of a CUDA device, in row-major order, whose elements never change.
+    """An array in the memory of a CUDA device, in row-major order. Only launches of kernels and graphs write to it.
 
     It goes to CuPy (`cupy.asarray`), Numba (`numba.cuda.as_cuda_array`), PyTorch (`torch.from_dlpack`), JAX
     (`jax.dlpack.from_dlpack`) and other libraries that speak DLPack or read `__cuda_array_interface__`, without a
@@ -275,6 +275,10 @@ def _taken(name: str, x: Any, stream: _native.DeviceStream) -> Array:
     if isinstance(x, Array):
         return x
     if _device_of(x) is not None:
+        if stream.captures and type(x).__module__.partition(".")[0] in ("jax", "jaxlib"):
+            check.refuse(
+                name, "in a capture, what `madelung.cuda.asarray` made of an array of JAX before", "one of JAX"
+            )
         # -1: a capture waits for no other stream.
         handle = -1 if stream.captures else stream.handle
         return Array(_native.device_from_capsule(name, stream.within(lambda: _capsule(x, handle)), stream))

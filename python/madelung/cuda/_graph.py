@@ -32,7 +32,7 @@ class Graph:
 @contextmanager
 def capture(stream: Any, device: int = 0) -> Iterator[Graph]:
     """See `madelung.kernels.capture`."""
-    ordinal = check.integer("device", device)
+    ordinal = check.count("device", device) or 0
     native = _native.DeviceGraph(stream_of(stream, ordinal))
     try:
         yield Graph(native, stream, ordinal)

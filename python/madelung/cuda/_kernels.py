@@ -20,6 +20,8 @@ from madelung.cuda._stream import Stream
 class Arrays(Stream):
     """See `madelung.kernels._bind.Arrays`: those of a call, which has its stream."""
 
+    kind = "arrays in the memory of a CUDA device"
+
     @classmethod
     def opened(cls, given: Mapping[str, Any], stream: Any) -> tuple[Arrays, dict[str, Any]]:
         """See `Arrays`: those in the memory of a device become `Array`s, without derivatives."""
@@ -117,7 +119,7 @@ def _mapped(name: str, x: Any, f: Callable[[str, Any], Any]) -> Any:
             return x.coo()
         parts = ("index", "columns", "images")
         return replace(x, **{part: f(f"{name}: {part}", getattr(x, part)) for part in parts})
-    if isinstance(x, tuple):
+    if isinstance(x, (tuple, list)):
         return tuple(f(f"{name}: {n}", y) for n, y in enumerate(x))
     return f(name, x)
 

@@ -1,6 +1,7 @@
 """Arguments of a call by their names, as the inputs of an op in its order.
 
-Nothing here knows a framework: each has `Arrays`, in `madelung.numpy`, `madelung.torch` and `madelung.jax`.
+Nothing here knows a framework: each has `Arrays`, in `madelung.numpy`, `madelung.torch`, `madelung.jax` and
+`madelung.cuda`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ _HALF_FILL = 4
 
 class Arrays(Protocol):
     """What the call of an op asks of a framework."""
+
+    # For errors: the arrays that a call takes.
+    kind: str
 
     @classmethod
     def opened(cls, given: Mapping[str, Any], stream: Any) -> tuple[Any, Mapping[str, Any]]:
@@ -103,7 +107,11 @@ class Arrays(Protocol):
 
 
 def _is_mesh(x: Any) -> bool:
-    return isinstance(x, (tuple, list)) and is_one_mesh(len(x)) and all([isinstance(k, (int, np.integer)) for k in x])
+    return isinstance(x, (tuple, list)) and is_one_mesh(len(x)) and all([_is_size(k) for k in x])
+
+
+def _is_size(x: Any) -> bool:
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool) and 0 <= x < 2**31
 
 
 class Call:
@@ -124,6 +132,8 @@ class Call:
         batches = [a for a in op.args if a["kind"] == "batch"]
         # Rows of one system each need no batch, and what there is one of for each system no axis for it.
         self.lone = {a["systems"]: self.name(a) for a in batches if self.of(a) is None}
+        # Meshes of each system: the dimension of the systems, and how many there are.
+        self.counts: dict[str, tuple[str, int]] = {}
 
     def name(self, arg: Mapping[str, Any]) -> str:
         """The name of an argument in Python."""
@@ -138,7 +148,7 @@ class Call:
             if arg["kind"] == "real" and self.arrays.is_own(x := self.of(arg)):
                 return x, self.name(arg)
         names = ", ".join(f"`{self.name(arg)}`" for arg in self.op.args if arg["kind"] == "real")
-        raise TypeError(f"expected arrays of NumPy, PyTorch or JAX for {names}, got none")
+        raise TypeError(f"expected {self.arrays.kind} for {names}, got none")
 
     def flat(self) -> list[Any]:
         """The inputs."""
@@ -154,6 +164,9 @@ class Call:
         for systems, batch in self.lone.items():
             if self.dims.setdefault(systems, 1) != 1:
                 check.refuse(batch, f"the system of each row, as there are {self.dims[systems]} of them", "None")
+        for name, (systems, count) in self.counts.items():
+            if self.dims[systems] != count:
+                check.refuse(name, f"meshes of {self.dims[systems]} systems", count)
         for n in late:
             parts[n, self.op.args[n]["kind"]] = self._filled(self.op.args[n])
         for n, arg in enumerate(self.op.args):
@@ -252,11 +265,14 @@ class Call:
         x = x.tolist() if hasattr(x, "tolist") else x
         of_each = isinstance(x, (tuple, list)) and len(x) > 0 and isinstance(x[0], (tuple, list))
         each = x if of_each else [x]
-        if not all(_is_mesh(mesh) for mesh in each) or len({len(mesh) for mesh in each}) > 1:
-            expected = "(K₁, K₂, K₃, order), with a window (…, o₁, o₂, o₃, e₁, e₂, e₃), or as many for each system"
-            check.refuse(name, expected, check.described(self.of(arg)), TypeError)
+        for n, mesh in enumerate(each):
+            if not _is_mesh(mesh) or len(mesh) != len(each[0]):
+                expected = "(K₁, K₂, K₃, order), with a window (…, o₁, o₂, o₃, e₁, e₂, e₃), or as many for each system"
+                got = mesh if isinstance(mesh, (tuple, list)) else check.described(mesh)
+                check.refuse(name, expected, f"{got} (system {n})" if of_each else got, TypeError)
         if of_each:
             self.dims.setdefault(arg["systems"], len(each))
+            self.counts[name] = arg["systems"], len(each)
         return {"meshes": self.arrays.meshes(tuple([int(k) for mesh in each for k in mesh]))}
 
     def _scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,8 +21,8 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], s
             the memory of a CUDA device; others are not kept.
         stream: stream of CUDA on which arrays in the memory of a device are read and written, as for
             `madelung.cuda.ewald_summation`: a handle, or the object of any library. None: PyTorch's current stream for
-            its tensors, and else CUDA's default stream. Whoever reads the outputs on another stream waits for this one,
-            until when inputs stay.
+            its tensors, and else CUDA's default stream. Before outputs are read, or inputs are freed or overwritten, on
+            another stream, the caller lets that stream wait for this one.
 
     Raises:
         TypeError, ValueError: As a call; and for an array that does not fit its output, cannot be written to, or lies
@@ -32,16 +32,20 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], s
     for name in outputs:
         if name not in names:
             check.refuse("outputs", f"arrays for {', '.join(names)}", f"one for `{name}`")
+        if framework_of([outputs[name]]) == "jax":
+            check.refuse(name, "an array that can be written to", "one of JAX")
     framework = framework_of((*inputs.values(), *outputs.values())) if stream is None else "cuda"
     arrays, given = arrays_of(framework).opened({**inputs, **outputs}, stream)
     inputs, outputs = ({name: given[name] for name in of} for of in (inputs, outputs))
-    results = arrays.plain(lambda **given: kernel.called((), given, stream=stream), inputs)
+    results = arrays.plain(lambda **given: kernel.called((), given, framework=framework, stream=stream), inputs)
     found = dict(zip(names, results if isinstance(results, tuple) else (results,)))
+    others = _arrays(inputs)
     for name, out in outputs.items():
         arrays.check_output(name, out, found[name])
-        for other, x in _arrays(inputs):
+        for other, x in others:
             if arrays.overlap(out, x):
                 check.refuse(name, "memory of its own", f"that of `{other}`")
+        others.append((name, out))
     for name, out in outputs.items():
         arrays.write(out, found[name])
 
@@ -51,8 +55,9 @@ def capture(stream: Any, device: int = 0) -> AbstractContextManager[Any]:
 
     `graph.launch()` puts all of them on the stream with one call, and `graph.launch(stream)` on another one of the
     device. Arrays keep their places, so inputs are changed by writing to them. Memory for what lies between is the
-    graph's own. The stream is ordered behind what was written to the arrays by the caller, as a capture waits for no
-    other stream. Functions of `madelung.cuda` are captured too; those of PyTorch, by `torch.cuda.graph`.
+    graph's own, which is kept until its last launch is over. A capture waits for no other stream: the caller makes sure
+    that arrays are written before the graph is launched. Functions of `madelung.cuda` are captured too; those of
+    PyTorch, by `torch.cuda.graph`. The context ends in the thread in which it began.
 
     Args:
         stream: as for `launch`, and not CUDA's default stream.
@@ -68,4 +73,4 @@ def capture(stream: Any, device: int = 0) -> AbstractContextManager[Any]:
 
 def _arrays(inputs: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The inputs, and the arrays of those that are several."""
-    return [(name, y) for name, x in inputs.items() for y in (x if isinstance(x, tuple) else (x,))]
+    return [(name, y) for name, x in inputs.items() for y in (x if isinstance(x, (tuple, list)) else (x,))]

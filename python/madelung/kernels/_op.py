@@ -151,7 +151,8 @@ class Target:
 
 
 class Op:
-    """Op of one kernel or several: a function of NumPy, PyTorch and JAX arrays, with derivatives."""
+    """Op of one kernel or several: a function of NumPy, PyTorch and JAX arrays, with derivatives, and of others in the
+    memory of a CUDA device."""
 
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration
@@ -193,11 +194,12 @@ class Op:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         sizes: Mapping[str, Any] | None = None,
+        framework: str | None = None,
         stream: Any = None,
     ) -> Any:
-        """See `__call__`; `sizes` has those of dimensions that are said by no argument, `stream` is one of CUDA's for
-        arrays of a device."""
-        framework = framework_of((*args, *kwargs.values())) if stream is None else "cuda"
+        """See `__call__`; `sizes` has those of dimensions that are said by no argument, `framework` is that of the
+        arrays where it is known, and `stream` one of CUDA's for arrays of a device."""
+        framework = framework_of((*args, *kwargs.values())) if framework is None else framework
         arrays, op, call = self._calls.of(framework)
         names = self._declaration.names
         given = named(self._declaration.label, op, names, args, kwargs)

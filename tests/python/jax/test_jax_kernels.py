@@ -10,7 +10,7 @@ import pytest
 import madelung.jax
 from conftest import required
 from differences import check_jax
-from kernel_cases import Case, cases, crystal, lennard_jones
+from kernel_cases import Case, cases, crystal, lennard_jones, on_waves
 
 jax = required("jax")
 jnp = jax.numpy
@@ -108,6 +108,27 @@ def test_neighbors() -> None:
     case, x, rest = case_of("lennard_jones")
     found = madelung.jax.find_neighbors(x[0], case.rest["cutoff"], x[1], batch_idx=rest["atoms"])
     np.testing.assert_allclose(case(*x, **{**rest, "pairs": found}), case(*x, **rest), rtol=1e-13)
+
+
+def test_windows_have_no_waves() -> None:
+    for mesh in ((8, 8, 8, 4), (8, 8, 8, 4, 0, 0, 0, 8, 8, 8)):
+        counts = jax.jit(lambda x, mesh=mesh: on_waves(mesh=mesh, scale=x))(jnp.ones(1))
+        assert counts.shape == (320,) and counts.sum() == 512
+    with pytest.raises(ValueError, match="`mesh`: expected whole meshes, as waves are those of all nodes, got windows"):
+        on_waves(mesh=(8, 8, 8, 4, 0, 0, 0, 4, 8, 8), scale=jnp.ones(1))
+
+
+def test_one_window_under_vmap() -> None:
+    """The numbers of one mesh serve the systems of all calls."""
+    case = cases()["interpolated"]
+    u, charges, potential = map(jnp.asarray, case.smooth.values())
+    mesh, potential = case.rest["mesh"][0], potential[:216]
+
+    def energy(u: Any) -> Any:
+        return case.kernel(u=u, charges=charges, potential=potential, mesh=mesh)
+
+    many = jnp.stack([u, u + 0.25, u[::-1]])
+    assert (jax.vmap(energy)(many) == jnp.stack([energy(u) for u in many])).all()
 
 
 def test_bad_arguments() -> None:

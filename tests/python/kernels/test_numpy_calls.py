@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import madelung.kernels as mk
 import madelung.numpy
 from conftest import assert_close
-from kernel_cases import CUTOFF, Case, cases, lennard_jones, real_space
+from kernel_cases import CUTOFF, Case, cases, lennard_jones, on_waves, real_space
 from madelung.kernels import Array, Batch, Out, Real, functions
 
 Atom, System, Bin = mk.dims("Atom System Bin")
@@ -124,6 +125,39 @@ def test_bad_arguments(bad: dict[str, Any], kind: type[Exception], message: str)
     given = {**case.smooth, **case.rest} if "atoms" in bad else one
     with pytest.raises(kind, match=message):
         case.kernel(**{**given, **bad})
+
+
+def test_windows_have_no_waves() -> None:
+    for mesh in ((8, 8, 8, 4), (8, 8, 8, 4, 0, 0, 0, 8, 8, 8), np.array([[8, 8, 8, 4]])):
+        counts = on_waves(mesh=mesh, scale=np.ones(1))
+        assert counts.shape == (320,) and counts.sum() == 512
+    with pytest.raises(ValueError, match="`mesh`: expected whole meshes, as waves are those of all nodes, got windows"):
+        on_waves(mesh=(8, 8, 8, 4, 0, 0, 0, 4, 8, 8), scale=np.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "kind", "message"),
+    [
+        ((), TypeError, "expected (K₁, K₂, K₃, order)"),
+        ((8.0, 8, 8, 6), TypeError, "or as many for each system, got (8.0, 8, 8, 6)"),
+        ((8, 8, 8, 6, True, False, False, 8, 8, 8), TypeError, "got (8, 8, 8, 6, True"),
+        ((8, 8, 8, 6, -1, 0, 0, 8, 8, 8), TypeError, "got (8, 8, 8, 6, -1"),
+        ((2**40, 8, 8, 6), TypeError, "got (1099511627776"),
+        (((8, 8, 8, 6), (8, 8, 8, 6, 0, 0, 0, 8, 8, 8)), TypeError, "got (8, 8, 8, 6, 0, 0, 0, 8, 8, 8) (system 1)"),
+        (((8, 8, 8, 6),), ValueError, "expected meshes of 2 systems, got 1"),
+        (((20, 20, 20, 4),) * 5, ValueError, "expected meshes of 2 systems, got 5"),
+        (
+            (8, 8, 8, 6, 8, 0, 0, 8, 8, 8),
+            ValueError,
+            "expected a window of [8, 8, 8], no extent below the spline order",
+        ),
+        ((8, 8, 8, 6, 0, 0, 0, 5, 8, 8), ValueError, "6, got [5, 8, 8] nodes from [0, 0, 0] on"),
+    ],
+)
+def test_bad_meshes(mesh: Any, kind: type[Exception], message: str) -> None:
+    case = cases()["interpolated"]
+    with pytest.raises(kind, match=r"`mesh`: .*" + re.escape(message)):
+        case.kernel(**case.smooth, atoms=(case.rest["atoms"], 2), mesh=mesh)
 
 
 def test_bad_calls() -> None:

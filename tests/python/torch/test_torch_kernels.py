@@ -207,6 +207,19 @@ def test_bad_arguments() -> None:
         k(**{**given, "atoms": rest["atoms"][:-1]})
 
 
+def test_one_window_under_vmap() -> None:
+    """The numbers of one mesh serve the systems of all calls."""
+    case = cases()["interpolated"]
+    u, charges, potential = map(torch.from_numpy, case.smooth.values())
+    mesh, potential = case.rest["mesh"][0], potential[:216]
+
+    def energy(u: Any) -> Any:
+        return case.kernel(u=u, charges=charges, potential=potential, mesh=mesh)
+
+    many = torch.stack([u, u + 0.25, u.flip(0)])
+    assert torch.equal(torch.func.vmap(energy)(many), torch.stack([energy(u) for u in many]))
+
+
 def test_lists_in_clusters_are_rows_wherever_they_are_used_first() -> None:
     """In inference mode, under a transform, in a graph: later calls do not notice."""
     r, cell = map(torch.from_numpy, crystal())

@@ -132,7 +132,10 @@ impl Mesh {
             }
             let Window { origin, extent } = *window;
             let is_part = (0..3).all(|a| origin[a] < mesh[a] && (*order..=mesh[a]).contains(&extent[a]));
-            if !is_part || mesh.iter().any(|k| i32::try_from(*k).is_err()) {
+            if mesh.iter().any(|k| i32::try_from(*k).is_err()) {
+                return Err(too_many(&format!("{mesh:?}{}", named())));
+            }
+            if !is_part {
                 let expected = format!("a window of {mesh:?}, no extent below the spline order, {order}");
                 let got = format!("{extent:?} nodes from {origin:?} on{}", named());
                 return Err(Error::argument("mesh", expected, got));

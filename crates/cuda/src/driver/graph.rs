@@ -65,8 +65,8 @@ impl Drop for Graph {
     }
 }
 
-/// A capture that is under way: what this thread queues on the stream goes to a graph and does not run. It ends when this
-/// is dropped.
+/// A capture that is under way: what any thread queues on the stream goes to a graph and does not run. It ends when this is
+/// dropped, by the thread that began it.
 #[derive(Debug)]
 pub struct Capture {
     stream: Stream,

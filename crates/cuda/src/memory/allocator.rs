@@ -50,6 +50,11 @@ impl Memory {
         Self { shared: Arc::new(Shared { stream, captures: true, free: Mutex::default() }) }
     }
 
+    /// Whether this is the memory of another one, too.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// The stream.
     pub fn stream(&self) -> Stream {
         self.shared.stream
@@ -66,6 +71,10 @@ impl Memory {
         // Powers of two and their midpoints: sizes that change a little from step to step share blocks.
         let whole = bytes.checked_next_power_of_two().unwrap_or(bytes).max(SMALLEST);
         let room = if bytes <= whole / 4 * 3 && whole > SMALLEST { whole / 4 * 3 } else { whole };
+        if self.shared.captures && !self.shared.stream.is_capturing()? {
+            // A graph would write there whenever it is launched.
+            return Err(Error::Unsupported("allocating memory of a graph whose capture is over".into()));
+        }
         if let Some(address) = self.shared.lock().get_mut(&room).and_then(Vec::pop) {
             return Ok(self.block(address, bytes, room));
         }
