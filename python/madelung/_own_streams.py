@@ -1,4 +1,4 @@
-"""What kernels' arrays have in common where their framework has streams of its own, or none."""
+"""The common part of kernels' arrays in frameworks that have streams of their own, or none."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ use madelung::cuda::Memory;
 /// A stream: its device and its number.
 pub(crate) type Key = (usize, u64);
 
-/// What captured work reads and writes: memory of its own, and the arrays of its calls.
+/// Memory of captured work: its own, and the arrays of its calls.
 #[derive(Debug)]
 pub(crate) struct Kept {
     memory: Memory,
@@ -42,7 +42,7 @@ pub(crate) fn begin(stream: Key, memory: Memory) {
     with_captures(|captures| captures.insert(stream, Kept { memory, arrays: vec![] }));
 }
 
-/// What the calls of a capture have read and written; it is over.
+/// Memory of a capture that is over.
 pub(crate) fn end(stream: Key) -> Option<Kept> {
     with_captures(|captures| captures.remove(&stream))
 }

@@ -80,7 +80,8 @@ pub(crate) fn lowered<T: Send>(
 /// As [`crate::kernels`].
 pub fn lowered_text(source: &str) -> Result<Vec<String>, SourceError> {
     lowered(source, &[], |of| {
-        let Source { kernel, imperative, fast, scatter, small, .. } = &of.source;
+        let Source { kernel, imperative, fast, scatter, small, docs: _, visibility: _, ident: _ } =
+            &of.source;
         let Kernel { name, dims, index, params, queries, body } = kernel;
         let values: Vec<_> = (0..body.len()).map(|v| (body.op(v), body.ty(v))).collect();
         let declared = (name, dims, index, params, queries, fast, scatter, small);

@@ -1,4 +1,4 @@
-"""What Python and the kernel language mean is one: both are lowered to the same values and statements."""
+"""One meaning of kernels in Python and in the kernel language: both are lowered to the same values and statements."""
 
 import difflib
 

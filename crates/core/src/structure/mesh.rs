@@ -108,7 +108,7 @@ impl Mesh {
 
     /// Windows of the meshes of systems: K₁, K₂ and K₃ of the whole mesh, p, and the window. Arrays over nodes have those of
     /// the window; nodes beyond it have no weight, so that what windows without common nodes give adds up to what the whole
-    /// mesh gives. Such a mesh has no waves.
+    /// mesh gives. Unless all windows are whole meshes there are no waves.
     ///
     /// # Errors
     /// Those of [`Mesh::of_systems`], for the nodes of windows; `mesh`, where a window begins beyond its mesh, is larger, or

@@ -46,7 +46,7 @@ impl Graph {
     /// The driver's.
     ///
     /// # Safety
-    /// As for [`Graph::replay`].
+    /// The memory that the captured work reads and writes is still allocated.
     pub unsafe fn replay_on(&self, stream: Stream) -> Result<()> {
         // SAFETY: the graph is there, and the caller knows of what it works on.
         let replay =
@@ -96,7 +96,7 @@ impl Capture {
     /// The graph of what was queued.
     ///
     /// # Errors
-    /// What was queued waits or allocates; the driver's.
+    /// The queued work waits or allocates; the driver's.
     pub fn end(mut self) -> Result<Graph> {
         let (stream, driver) = (self.stream, self.stream.device().driver);
         let _current = stream.device().enter()?;
