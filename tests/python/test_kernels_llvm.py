@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import madelung.numpy
 from conftest import required
+from kernel_cases import crystal as fluid
 from madelung import _native
+from madelung._neighbors import checked
 from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SECOND, TANGENT, VALUE
 from madelung.kernels import _llvm
 from madelung.numpy._ops import Op
@@ -99,14 +102,17 @@ def flat_of(op: Op, given: dict[str, Any]) -> list[Any]:
     return [given[i.name] for i in op.inputs]
 
 
-def members(op: Op, flat: list[Any], dtype: Any) -> list[Any]:
-    """Every member: values, alone and with gradients, tangents of both orders, the gradient, and its tangent."""
+def members(op: Op, flat: list[Any], dtype: Any, wanted: int | None = None) -> list[Any]:
+    """Every member: values, alone and with gradients, tangents of both orders, the gradient, and its tangent; gradients by
+    all inputs, or those of some bits."""
     rng, everything = np.random.default_rng(5), (1 << len(op.reals)) - 1
+    everything = everything if wanted is None else wanted
     found = op.run(VALUE, flat)
     weights = [rng.normal(size=out.shape).astype(dtype) for out in found[: len(op.outputs)]]
     if GRADIENT in op.targets:
         slopes = op.run(GRADIENT, flat, weights, everything)
-        u, v = ([rng.normal(size=x.shape).astype(dtype) for x in slopes] for _ in range(2))
+        like = [flat[n] if x is None else x for n, x in zip(op.reals, slopes)]
+        u, v = ([rng.normal(size=x.shape).astype(dtype) for x in like] for _ in range(2))
         found += slopes + (op.run(DIRECT, flat, (), everything) if DIRECT in op.targets else [])
         found += op.run(TANGENT, flat, u) + op.run(SECOND, flat, [*u, *v])
         found += op.run(GRADIENT_TANGENT, flat, [*weights, *u], everything)
@@ -142,6 +148,25 @@ def crystal(dtype: Any, kind: int) -> dict[str, Any]:
     }
 
 
+def in_clusters(dtype: Any) -> dict[str, Any]:
+    """A larger crystal, whose list is one in clusters."""
+    positions, cell = fluid()
+    neighbors = madelung.numpy.find_neighbors(positions, 5.0, cell)
+    assert neighbors.form == "clusters"
+    index, columns, images, kind = checked(neighbors, len(positions), None, ())
+    given = crystal(dtype, kind)
+    return given | {
+        "positions": positions.astype(dtype),
+        "charges": np.random.default_rng(2).normal(size=len(positions)).astype(dtype),
+        "cell": cell[None].astype(dtype),
+        "cutoff": 4.9,
+        "atoms": np.zeros(len(positions), np.int32),
+        "pairs_ptr": index,
+        "pairs": columns,
+        "pairs_shifts": images,
+    }
+
+
 def same_bits(got: list[Any], want: list[Any]) -> int:
     assert len(got) == len(want)
     for x, y in zip(got, want):
@@ -164,15 +189,20 @@ def points(dtype: Any) -> tuple[Any, Any]:
 
 
 def check_crystals() -> int:
-    """Every form of both potentials, on full lists and on those that need the transpose; the count of numbers."""
+    """Every form of both potentials, on full lists, on those that need the transpose, and on those in clusters; the count
+    of numbers."""
     count = 0
     for source, name in [(REAL_SPACE, "real_space"), (LENNARD_JONES, "fluid")]:
         op = op_of(source, name)
         for dtype in (np.float64, np.float32):
-            given = [crystal(dtype, kind) for kind in (0, 2)]
-            want = [members(op, flat_of(op, g), dtype) for g in given]
+            given = [(crystal(dtype, kind), None) for kind in (0, 2)]
+            # Of the gradients that there are in clusters, all, and those by positions.
+            large = in_clusters(dtype)
+            given += [(large, ~op.bits("cell") & (1 << len(op.reals)) - 1), (large, op.bits("positions"))]
+            want = [members(op, flat_of(op, g), dtype, wanted) for g, wanted in given]
             compile_parts(source, dtype == np.float32)
-            count += sum(same_bits(members(op, flat_of(op, g), dtype), w) for g, w in zip(given, want))
+            got = [members(op, flat_of(op, g), dtype, wanted) for g, wanted in given]
+            count += sum(map(same_bits, got, want))
     return count
 
 

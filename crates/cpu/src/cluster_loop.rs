@@ -11,9 +11,9 @@ use madelung_core::array::{Buffer, DType, Data, Plain};
 use madelung_core::backend::PairLoops;
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, Launch};
+use madelung_core::runtime::lanes::traced::Lanes;
 use madelung_core::runtime::lanes::{Elem, Isa};
-use madelung_core::runtime::{ClusterForm, ClusterPiece, Packed, RunClusters};
-use madelung_core::runtime::{ParamKind, Role, SlotArray};
+use madelung_core::runtime::{ClusterArray, ClusterForm, Entry, Packed, ParamKind, Role, SlotArray};
 use madelung_core::stop::if_asked;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::structure::pairs::order::{SpatialOrder, wrapped};
@@ -87,10 +87,8 @@ pub(crate) fn sums(
         }
         _ => return None,
     };
-    let (entry, width) = match launch.dtype {
-        DType::F32 => form.pairs.f32[isa as usize],
-        _ => form.pairs.f64[isa as usize],
-    };
+    let single = launch.dtype == DType::F32;
+    let (entry, width) = (form.pairs.entry(single, isa), Lanes::of(isa, single, false).n);
     let work = Work { launch, form, shared, entry, isa, list: &ClusterList::new(list, width), pool };
     let sums = match launch.dtype {
         DType::F32 => work.run::<f32>(&systems),
@@ -128,7 +126,7 @@ struct Work<'a> {
     launch: &'a Launch<'a>,
     form: &'a ClusterForm,
     shared: &'a Shared,
-    entry: RunClusters,
+    entry: Entry,
     isa: Isa,
     list: &'a ClusterList<'a>,
     pool: &'a dyn Pool,
@@ -233,21 +231,21 @@ impl Work<'_> {
         };
         let sums_here = result.as_mut_ptr().cast::<f64>();
         let columns_here = columns.as_mut_ptr().cast::<E>();
+        let (mut abi, slots) = (self.shared.0, self.launch.part.slots.len());
+        abi.pointers[ClusterArray::Packed.behind(slots)] = mine.as_mut_ptr().cast();
+        abi.pointers[ClusterArray::Columns.behind(slots)] =
+            if columns.is_empty() { sums_here.cast() } else { columns_here.cast() };
+        abi.pointers[ClusterArray::Sums.behind(slots)] = sums_here.cast();
         let (mut part, mut touched, mut seen) = (Block::default(), vec![], vec![u32::MAX; here]);
         for (n, first) in (0..piece.runs.len()).step_by(BLOCK).enumerate() {
             if_asked();
             let runs = first..piece.runs.len().min(first + BLOCK);
             self.list.expand(&piece, runs.clone(), &mut part);
-            let at = ClusterPiece {
-                packed: mine.as_ptr().cast(),
-                columns: if columns.is_empty() { sums_here.cast() } else { columns_here.cast() },
-                sums: sums_here,
-                runs: part.runs.as_ptr(),
-                entries: part.entries.as_ptr(),
-            };
+            abi.pointers[ClusterArray::Runs.behind(slots)] = part.runs.as_mut_ptr().cast();
+            abi.pointers[ClusterArray::Entries.behind(slots)] = part.entries.as_mut_ptr().cast();
             // SAFETY: the launch was checked; runs and entries name clusters of this piece, for which there is room,
-            // and rows of the launch.
-            unsafe { (self.entry)(&self.shared.0, &at, 0, runs.len()) };
+            // and rows of the launch. A first phase has no sums over all rows.
+            unsafe { self.entry.run(&abi, 0, runs.len(), std::ptr::null_mut()) };
             if columns.is_empty() {
                 continue;
             }

@@ -9,6 +9,31 @@ pub use reason::Reason;
 /// Pointers of a launch: one for each slot, and one for its records.
 pub const MAX_POINTERS: usize = 64;
 
+/// Array of the first phase of a cluster form, whose pointers stand behind those of the part's slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterArray {
+    /// Components of the atoms, in the type of the launch's arrays: of each cluster each component for all its lanes.
+    Packed,
+    /// Sums of the columns, of the same type and order.
+    Columns,
+    /// Sums of the rows, f64, of the same order: for f64 the array of the columns.
+    Sums,
+    /// Runs: one atom against clusters at one image.
+    Runs,
+    /// Entries of all runs: clusters that hold neighbours.
+    Entries,
+}
+
+impl ClusterArray {
+    /// The number of these arrays.
+    pub const COUNT: usize = Self::Entries as usize + 1;
+
+    /// The place of the pointer in the launch of a part with so many slots.
+    pub const fn behind(self, slots: usize) -> usize {
+        slots + self as usize
+    }
+}
+
 /// The largest order of a cardinal B-spline.
 pub const MAX_SPLINE_ORDER: usize = 10;
 

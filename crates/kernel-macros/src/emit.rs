@@ -20,9 +20,8 @@ pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn:
     let (functions, descriptor) = match &source.imperative {
         Some(body) => imperative_items(kernel, text, body),
         None => {
-            let forms = forms(kernel, &source.fast, source.scatter)
-                .map_err(|e| syn::Error::new(source.ident.span(), e))?;
-            items(kernel, text, &forms, source.small)
+            let forms = forms(kernel, &source.options).map_err(|e| syn::Error::new(source.ident.span(), e))?;
+            items(kernel, text, &forms, source.options.small)
         }
     };
     let parse = |text: &str| {
@@ -31,7 +30,7 @@ pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn:
     };
     let (functions, descriptor) = (parse(&functions)?, parse(&descriptor)?);
     // Every function of its own name: a module's, or the trait's own, which are inlined.
-    let special = if source.small { quote!(outlined) } else { quote!(Lane) };
+    let special = if source.options.small { quote!(outlined) } else { quote!(Lane) };
     let name = syn::Ident::new(&source.ident.to_string().to_uppercase(), source.ident.span());
     let docs = &source.docs;
     let visibility = &source.visibility;
@@ -174,7 +173,8 @@ fn cluster_form(
     });
     format!(
         "Some(rt::ClusterForm {{ list: {}, positions: {}, cell: {:?}, packed: &[{packed}], without: &[{without}], sums: {}, pairs: \
-         rt::cluster_entry_points!({name}_clusters), rows: rt::cluster_entry_points!({name}_rows, rows) }})",
+         rt::entry_points!({name}_clusters), rows: rt::EntryPoints::Compiled {{ f32: [{name}_rows::<f32>; 3], f64: \
+         [{name}_rows::<f64>; 3] }} }})",
         c.list,
         c.positions,
         c.cell,

@@ -1,7 +1,7 @@
 //! The cluster form of a part, as `kernels!` generates it: every unordered pair of a full list once, over clusters of
 //! atoms as wide as the lanes. Backends make the clusters of a list.
 
-use crate::launch::{EntryPoints, LaunchAbi};
+use crate::launch::EntryPoints;
 use madelung_kernel_abi::Role;
 use madelung_memory::Plain;
 
@@ -20,8 +20,9 @@ pub struct ClusterForm {
     pub without: &'static [(usize, Role)],
     /// Sums per atom.
     pub sums: usize,
-    /// The first phase.
-    pub pairs: ClusterEntryPoints,
+    /// The first phase: runs of a piece of the list in the place of rows. Its arrays are those of
+    /// [`madelung_kernel_abi::ClusterArray`], behind the last slot; clusters are as wide as the lanes.
+    pub pairs: EntryPoints,
     /// The second phase. The sums are behind the last slot: `sums` f64 for each row.
     pub rows: EntryPoints,
 }
@@ -37,7 +38,7 @@ pub struct Packed {
     pub component: usize,
 }
 
-/// One atom against clusters at one image.
+/// One atom against clusters at one image. A piece of a list numbers the clusters that it touches by themselves.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ClusterRun {
@@ -71,75 +72,3 @@ unsafe impl Plain for ClusterRun {}
 // SAFETY: as above.
 #[expect(unsafe_code, reason = "declared to be plain numbers")]
 unsafe impl Plain for ClusterEntry {}
-
-/// The input of the first phase: part of a system's runs, and copies of the clusters that they touch, numbered by
-/// themselves. Arrays over clusters hold, for each cluster, each component (or sum) for all its lanes.
-#[derive(Clone, Copy, Debug)]
-pub struct ClusterPiece {
-    /// Components of the atoms, in the element type of the launch.
-    pub packed: *const u8,
-    /// Sums of the columns, in that type.
-    pub columns: *mut u8,
-    /// Sums of the rows: for f64 the array `columns`.
-    pub sums: *mut f64,
-    /// Runs.
-    pub runs: *const ClusterRun,
-    /// Entries of all runs.
-    pub entries: *const ClusterEntry,
-}
-
-/// Runs `lo..hi` of a piece.
-///
-/// # Safety
-/// The launch's pointers are valid for the part's slots, those of the piece for its runs and entries, and no other
-/// thread touches its sums.
-pub type RunClusters = unsafe fn(&LaunchAbi, &ClusterPiece, usize, usize);
-
-/// The first phase by [`crate::Isa`], with the number of lanes, which is the number of atoms of a cluster.
-#[derive(Clone, Copy)]
-pub struct ClusterEntryPoints {
-    /// For f32 arrays.
-    pub f32: [(RunClusters, usize); 3],
-    /// For f64 arrays.
-    pub f64: [(RunClusters, usize); 3],
-}
-
-impl std::fmt::Debug for ClusterEntryPoints {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ClusterEntryPoints")
-    }
-}
-
-/// Instantiates the two generated functions of a cluster form: the first for every lane type, the second, which has
-/// no loop over data, for lanes of one.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! cluster_entry_points {
-    ($f:ident) => {
-        $crate::ClusterEntryPoints {
-            f32: $crate::cluster_entry_points!(@of $f, Portable32 Avx2F32 Avx512F32),
-            f64: $crate::cluster_entry_points!(@of $f, Portable64 Avx2F64 Avx512F64),
-        }
-    };
-    (@of $f:ident, $portable:ident $avx2:ident $avx512:ident) => {{
-        #[cfg(target_arch = "x86_64")]
-        const LANES: [usize; 3] = [
-            <$crate::lanes::$portable as $crate::Lane>::N,
-            <$crate::lanes::$avx2 as $crate::Lane>::N,
-            <$crate::lanes::$avx512 as $crate::Lane>::N,
-        ];
-        #[cfg(not(target_arch = "x86_64"))]
-        const LANES: [usize; 3] = [<$crate::lanes::$portable as $crate::Lane>::N; 3];
-        const RUN: [($crate::RunClusters, usize); 3] = {
-            let [portable, avx2, avx512] = $crate::by_isa!(
-                $f: RunClusters(a: &$crate::LaunchAbi, piece: &$crate::ClusterPiece, lo: usize, hi: usize)
-                on $portable $avx2 $avx512
-            );
-            [(portable, LANES[0]), (avx2, LANES[1]), (avx512, LANES[2])]
-        };
-        RUN
-    }};
-    ($f:ident, rows) => {
-        rt::EntryPoints::Compiled { f32: [$f::<f32> as rt::Run; 3], f64: [$f::<f64> as rt::Run; 3] }
-    };
-}

@@ -115,34 +115,31 @@ impl Entry {
     }
 }
 
-/// A generated function as a `$Run` for every [`Isa`], given the lane types of the three, each behind the
-/// features it needs.
+/// A generated function as a [`Run`] for every [`Isa`], given the lane types of the three, each behind the features it
+/// needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! by_isa {
-    ($f:ident: $Run:ident($($x:ident: $T:ty),*) on $portable:ident $avx2:ident $avx512:ident) => {{
+    ($f:ident on $portable:ident $avx2:ident $avx512:ident) => {{
         #[cfg(target_arch = "x86_64")]
-        const RUN: [$crate::$Run; 3] = [
+        const RUN: [$crate::Run; 3] = [
             $f::<$crate::lanes::$portable>,
-            $crate::by_isa!(@with "avx2,fma", $f: $Run($($x: $T),*) on $avx2),
-            $crate::by_isa!(@with "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $f: $Run($($x: $T),*) on $avx512),
+            $crate::by_isa!(@with "avx2,fma", $f on $avx2),
+            $crate::by_isa!(@with "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $f on $avx512),
         ];
         #[cfg(not(target_arch = "x86_64"))]
-        const RUN: [$crate::$Run; 3] = [$f::<$crate::lanes::$portable>; 3];
+        const RUN: [$crate::Run; 3] = [$f::<$crate::lanes::$portable>; 3];
         RUN
     }};
-    (@with $features:literal, $f:ident: $Run:ident($($x:ident: $T:ty),*) on $lane:ident) => {{
+    (@with $features:literal, $f:ident on $lane:ident) => {{
         // SAFETY: called only by the CPU backend, after it has seen that the processor has these features.
         #[target_feature(enable = $features)]
-        unsafe fn run($($x: $T),*) {
+        unsafe fn run(a: &$crate::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) {
             // SAFETY: the caller's promises are the callee's.
-            unsafe { $f::<$crate::lanes::$lane>($($x),*) }
+            unsafe { $f::<$crate::lanes::$lane>(a, lo, hi, partials) }
         }
-        run as $crate::$Run
+        run as $crate::Run
     }};
-    ($f:ident on $($lanes:ident)*) => {
-        $crate::by_isa!($f: Run(a: &$crate::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) on $($lanes)*)
-    };
 }
 
 /// Instantiates a generated function for every lane type.
@@ -164,7 +161,7 @@ macro_rules! entry_points {
 macro_rules! small_entry_points {
     ($f:ident) => {{
         const F64: [$crate::Run; 3] = {
-        let [portable, avx2, _] = $crate::by_isa!($f on Portable64 Avx2F64 Avx2F64);
+            let [portable, avx2, _] = $crate::by_isa!($f on Portable64 Avx2F64 Avx2F64);
             [portable, avx2, avx2]
         };
         $crate::EntryPoints::Compiled { f32: [$f::<$crate::lanes::Portable32>; 3], f64: F64 }

@@ -68,9 +68,28 @@ pub struct Packed {
 pub(crate) type LeavesOut<'a> = &'a dyn Fn(ParamId, Role) -> bool;
 
 impl Clusters {
-    /// The position of a component among those that are packed.
-    pub(crate) fn place(&self, param: ParamId, role: Role, component: usize) -> Option<usize> {
+    fn place(&self, param: ParamId, role: Role, component: usize) -> Option<usize> {
         self.packed.binary_search(&Packed { param, role, component }).ok()
+    }
+
+    /// The place of an atom's component, as a real, among what is packed in clusters.
+    pub fn packed_component(&self, b: &Body, v: Val) -> Option<usize> {
+        let of_atom = |row: Val| matches!(b.op(row), Op::Row | Op::PairColumn(_));
+        match *b.op(v) {
+            Op::Load { param, role, row: Some(row), component, .. } if of_atom(row) => {
+                self.place(param, role, component)
+            }
+            Op::LoadInt { param, row, component } if of_atom(row) => self.place(param, Role::VALUE, component),
+            _ => None,
+        }
+    }
+
+    /// The place of a column's element of a map, as an integer, among what is packed in clusters.
+    pub fn packed_element(&self, b: &Body, v: Val) -> Option<usize> {
+        match *b.op(v) {
+            Op::IndexOf { param, row, .. } if is_column(b, row) => self.place(param, Role::VALUE, 0),
+            _ => None,
+        }
     }
 }
 

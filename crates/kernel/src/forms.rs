@@ -7,12 +7,14 @@ use crate::derivative::tangent;
 use crate::factor::factored;
 use crate::flatten::flatten;
 use crate::ir::{Body, Kernel, Kind, ParamId, Role};
+use crate::lower::Options;
 use crate::merge::merged;
 use crate::mirror::{Part, Partners, has_partners, parts};
 use crate::print::layout::Layout;
 use crate::reverse::adjoint;
 use crate::rewrite::specialise;
 use crate::sums::arranged;
+use madelung_kernel_abi::{ClusterArray, MAX_POINTERS};
 
 /// A form of a kernel, ready to be printed.
 #[derive(Clone, Debug)]
@@ -33,10 +35,9 @@ pub struct Form {
     pub clusters: Vec<Option<Clusters>>,
 }
 
-/// All forms of a kernel, cheapest first among those of equal results. `fast`: sets of inputs that get a gradient form
-/// of their own, for direct outputs (uniform cotangent). `scatter`: gradients that add to partners' elements are wanted
-/// as well.
-pub fn forms(kernel: &Kernel, fast: &[Vec<ParamId>], scatter: bool) -> Result<Vec<Form>, String> {
+/// All forms of a kernel, cheapest first among those of equal results.
+pub fn forms(kernel: &Kernel, options: &Options) -> Result<Vec<Form>, String> {
+    let &Options { ref fast, scatter, clusters, small: _ } = options;
     let gradient = adjoint(kernel, &kernel.body);
     let gradient_tangent = tangent(kernel, &gradient, Role::FIRST);
     let first = tangent(kernel, &kernel.body, Role::FIRST);
@@ -75,7 +76,7 @@ pub fn forms(kernel: &Kernel, fast: &[Vec<ParamId>], scatter: bool) -> Result<Ve
             made.push(form(kernel, &gradient, Member::Gradient, *list, Some(set.clone()), None)?);
         }
         for (body, member, leaves_out) in general {
-            let leaves_out = (*list == Lists::Full && !fast.is_empty()).then_some(leaves_out);
+            let leaves_out = (*list == Lists::Full && clusters).then_some(leaves_out);
             made.push(form(kernel, body, member, *list, None, leaves_out)?);
         }
     }
@@ -125,10 +126,13 @@ fn form(
             (_, Some(leaves_out)) => joined_clusters(kernel, &as_written, leaves_out),
             _ => None,
         };
-        in_clusters.push(found.filter(|_| Layout::new(kernel, part).slots.len() < 64));
+        let slots = Layout::new(kernel, part).slots.len();
+        in_clusters.push(found.filter(|_| slots + ClusterArray::COUNT <= MAX_POINTERS));
     }
-    if let Some(n) = parts.iter().map(|p| Layout::new(kernel, p).slots.len()).find(|n| *n > 64) {
-        return Err(format!("a form needs {n} arrays and a launch has room for 64: split the kernel in two"));
+    if let Some(n) = parts.iter().map(|p| Layout::new(kernel, p).slots.len()).find(|n| *n > MAX_POINTERS) {
+        return Err(format!(
+            "a form needs {n} arrays and a launch has room for {MAX_POINTERS}: split the kernel in two"
+        ));
     }
     let mut name = match member {
         Member::Value => "value",

@@ -2,10 +2,11 @@
 //! slots, declarations and programs are made of one form here, as the macro makes them.
 #![expect(unsafe_code, reason = "descriptions promise what backends rely on")]
 
-use crate::program::{lower, lower_imperative};
+use crate::program::{lower, lower_clusters, lower_imperative, lower_rows};
 use crate::source::{Lowered, lowered};
 use crate::{Function, PartCode, SourceError};
 use madelung_core::runtime as rt;
+use madelung_kernel::cluster::Clusters;
 use madelung_kernel::forms::Form;
 use madelung_kernel::imperative;
 use madelung_kernel::ir::Kernel;
@@ -85,7 +86,7 @@ fn leaked(text: &str) -> &'static str {
 }
 
 fn made(of: &Lowered, text: &str) -> Made {
-    let (kernel, small, text) = (&of.source.kernel, of.source.small, leaked(text));
+    let (kernel, small, text) = (&of.source.kernel, of.source.options.small, leaked(text));
     let mut codes = vec![];
     let forms: Vec<rt::Form> = match &of.source.imperative {
         Some(body) => vec![imperative_form(kernel, text, body, &mut codes)],
@@ -157,6 +158,10 @@ fn part(
     let (scattered, written) = (positions(&layout.scattered), positions(&layout.written));
     let added = positions(&layout.added);
     let program = lower(kernel, part, &layout);
+    let clusters = form.clusters[p].as_ref();
+    let code = PartCode::new((source, name.clone()), (n, p), program, small);
+    let (run, place) = (run(code, codes), (n, p));
+    let clusters = clusters.map(|c| cluster_form(kernel, c, &layout, (source, &name), place, codes));
     rt::Part {
         index: part.index,
         batch: layout.batch,
@@ -170,8 +175,32 @@ fn part(
         planes: layout.planes,
         uniform: form.uniform,
         cuda: rt::Cuda { name: leaked(&name), text: leaked(&text), lanes: divided.lanes, records },
-        run: run(PartCode::new((source, name), (n, p), program, small), codes),
-        clusters: None,
+        run,
+        clusters,
+    }
+}
+
+fn cluster_form(
+    kernel: &Kernel,
+    c: &Clusters,
+    of_part: &Layout,
+    (source, name): (&'static str, &str),
+    place: (usize, usize),
+    codes: &mut Vec<&'static PartCode>,
+) -> rt::ClusterForm {
+    let mut code = |kind: &str, program| {
+        run(PartCode::new((source, format!("{name}_{kind}")), place, program, false), codes)
+    };
+    let packed = c.packed.iter().map(|p| rt::Packed { param: p.param, role: p.role, component: p.component });
+    rt::ClusterForm {
+        list: c.list,
+        positions: c.positions,
+        cell: c.cell,
+        packed: leak(packed.collect()),
+        without: leak(c.without.iter().copied().collect()),
+        sums: c.sums.len(),
+        pairs: code("clusters", lower_clusters(kernel, c, of_part)),
+        rows: code("rows", lower_rows(kernel, c, of_part)),
     }
 }
 

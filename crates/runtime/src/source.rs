@@ -80,11 +80,10 @@ pub(crate) fn lowered<T: Send>(
 /// As [`crate::kernels`].
 pub fn lowered_text(source: &str) -> Result<Vec<String>, SourceError> {
     lowered(source, &[], |of| {
-        let Source { kernel, imperative, fast, scatter, small, docs: _, visibility: _, ident: _ } =
-            &of.source;
+        let Source { kernel, imperative, options, docs: _, visibility: _, ident: _ } = &of.source;
         let Kernel { name, dims, index, params, queries, body } = kernel;
         let values: Vec<_> = (0..body.len()).map(|v| (body.op(v), body.ty(v))).collect();
-        let declared = (name, dims, index, params, queries, fast, scatter, small);
+        let declared = (name, dims, index, params, queries, options);
         format!("{:#?}", (declared, body.stmts(), values, &body.templates, imperative))
     })
 }
@@ -127,7 +126,7 @@ fn block(mut file: syn::File, functions: &[Function]) -> syn::Result<Vec<Lowered
         .map(|source| {
             let forms = match source.imperative {
                 Some(_) => vec![],
-                None => forms(&source.kernel, &source.fast, source.scatter)
+                None => forms(&source.kernel, &source.options)
                     .map_err(|e| syn::Error::new(source.ident.span(), e))?,
             };
             Ok(Lowered { source, forms })

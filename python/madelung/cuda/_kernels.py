@@ -78,6 +78,11 @@ class Arrays(Stream):
         """See `Arrays`."""
         return False
 
+    @staticmethod
+    def is_constant(x: Any) -> bool:
+        """See `Arrays`."""
+        return True
+
     def of_host(self, x: np.ndarray) -> Array:
         """See `Arrays`."""
         return self.uploaded(x)

@@ -68,6 +68,11 @@ class Arrays(OwnStreams):
         return Arrays.is_host(x)
 
     @staticmethod
+    def is_constant(x: Any) -> bool:
+        """See `Arrays`."""
+        return not isinstance(x, jax.core.Tracer)
+
+    @staticmethod
     def of_host(x: np.ndarray) -> Any:
         """See `Arrays`."""
         return jnp.asarray(x)

@@ -81,6 +81,11 @@ class Arrays(Protocol):
         ...
 
     @staticmethod
+    def is_constant(x: Any) -> bool:
+        """Whether no gradient by an argument is asked for, as far as is known before the call."""
+        ...
+
+    @staticmethod
     def of_host(x: np.ndarray) -> Any:
         """An array of NumPy as one of the framework, without a copy where there is a way."""
         ...
@@ -238,8 +243,8 @@ class Call:
             rows = self.dims.setdefault(arg["rows"], x.atoms)
             if rows != x.atoms:
                 check.refuse(name, f"neighbors of {rows} rows", x.atoms)
-            # Kernels made at run time go through pairs row by row, and call after call through the same rows.
-            if x.form == "clusters" and self.arrays.is_known(x.columns):
+            # What goes through pairs row by row does so call after call through the same rows.
+            if x.form == "clusters" and self.arrays.is_known(x.columns) and not self._in_clusters(arg):
                 *rows, kind = _neighbors.rows_of(x)
                 ptr, columns, shifts = map(self.arrays.of_host, rows)
             else:
@@ -259,6 +264,13 @@ class Call:
         if arg["entries"] is not None:
             self.dims.setdefault(arg["entries"], columns.shape[0])
         return {"ptr": ptr, "others": columns, "shifts": shifts, "list_kind": kind}
+
+    def _in_clusters(self, arg: Mapping[str, Any]) -> bool:
+        """Whether a list is taken in clusters: no gradient is asked for that needs its rows."""
+        left = arg["clusters"]
+        return left is not None and all(
+            [self.arrays.is_constant(self._given.get(self._names.get(name, name))) for name in left]
+        )
 
     def _mesh(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)

@@ -103,7 +103,7 @@ _WORDS: list[tuple[str, str]] = [
     (r"`fast\(input, …\)`", '`fast=[("input", …)]`'),
     (r"`scatter`: gradients", "`scatter=True`: gradients"),
     (
-        r"; `small`: compiles fast, runs slowly; or `prefix\(word\)`: the start of the kernel's name",
+        r"; `clusters`: gradients .*?, too; `small`: compiles fast, runs slowly; or `prefix\(word\)`: .* name",
         "; `small=True`: compiles fast, runs slowly",
     ),
     (r"`no_adjoint` stands", "`adjoint=False` stands"),

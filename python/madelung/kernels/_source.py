@@ -169,7 +169,6 @@ class Translator(Expressions):
         f = self.definition.tree
         if f.returns is not None and not (isinstance(f.returns, ast.Constant) and f.returns.value is None):
             raise self.error(f.returns, "a kernel returns nothing: it writes to its parameters `Out[…]`")
-        self._line(self._attribute(f, options))
         self._line(self.at(f, f"fn {self.names[f.name]}("))
         self._depth += 1
         for n, a in enumerate(self._parameters):
@@ -192,7 +191,7 @@ class Translator(Expressions):
         self._line(joined(None, ") {"))
         self._block(self.body)
         self._line(joined(None, "}"))
-        return joined(None, *[joined(None, line, "\n") for line in self._lines])
+        return joined(None, *[joined(None, line, "\n") for line in [self._attribute(f, options), *self._lines]])
 
     def _attribute(self, f: ast.FunctionDef, options: Mapping[str, Any]) -> Text:
         if not self.adjoint:
@@ -206,7 +205,9 @@ class Translator(Expressions):
                     raise self.error(given.get("fast", f), f"`fast`: expected names of parameters, got {name!r}")
             names = ", ".join(self.names[name] for name in inputs)
             parts.append(self.at(given.get("fast", f), f"fast({names})"))
-        parts += [joined(None, word) for word in ("scatter", "small") if options[word]]
+        over_pairs = any(getattr(of, "__origin__", None) is kinds.Pairs for of in self.annotations.values())
+        options = {**options, "clusters": over_pairs and not (options["fast"] or options["small"])}
+        parts += [joined(None, word) for word in ("scatter", "clusters", "small") if options[word]]
         if not parts:
             return joined(None, "#[kernel]")
         listed = [joined(None, ", " if n else "", part) for n, part in enumerate(parts)]

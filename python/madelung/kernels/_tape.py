@@ -18,6 +18,11 @@ Weight = np.ndarray | None
 _active: ContextVar[tuple[Tape, ...]] = ContextVar("madelung tapes", default=())
 
 
+def is_recording() -> bool:
+    """Whether calls are recorded."""
+    return bool(_active.get())
+
+
 @dataclass(frozen=True)
 class _Node:
     """Arrays that were made of others, and what weights of the ones are as weights of the others."""
@@ -88,7 +93,7 @@ class Tape:
 
 def record(op: Any, given: Any, name: Callable[[Any], str], flat: Sequence[Any], outputs: Sequence[Any]) -> None:
     """Notes a call of an op: `given` are its arguments by name, `flat` the inputs that were made of them."""
-    if _active.get():
+    if is_recording():
         of_real = {k: given.get(name(op.args[op.inputs[n].arg])) for k, n in enumerate(op.reals)}
         by = {k: x for k, x in of_real.items() if isinstance(x, np.ndarray)}
         kept = [x.copy() if n in op.reals else x for n, x in enumerate(flat)]

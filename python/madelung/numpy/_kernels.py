@@ -10,6 +10,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung._own_streams import OwnStreams
 from madelung._schema import VALUE
+from madelung.kernels import _tape
 from madelung.numpy._ops import Op
 
 
@@ -66,6 +67,11 @@ class Arrays(OwnStreams):
     def is_known(x: Any) -> bool:
         """See `Arrays`."""
         return True
+
+    @staticmethod
+    def is_constant(x: Any) -> bool:
+        """See `Arrays`."""
+        return not _tape.is_recording()
 
     @staticmethod
     def of_host(x: np.ndarray) -> Any:

@@ -72,6 +72,11 @@ class Arrays(OwnStreams):
         return x.is_cpu and not given.is_traced(x)
 
     @staticmethod
+    def is_constant(x: Any) -> bool:
+        """See `Arrays`."""
+        return not isinstance(x, torch.Tensor) or not (x.requires_grad or given.is_traced(x))
+
+    @staticmethod
     def of_host(x: np.ndarray) -> Any:
         """See `Arrays`."""
         return torch.from_numpy(x)

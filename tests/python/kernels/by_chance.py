@@ -22,7 +22,7 @@ def by_chance_{seed}(i: Atom, positions: Array[Vec3, Atom], charges: Array[Real,
 RUST = """
 #[func]
 fn bell(u: Real, v: Real) -> Real {{ exp(-0.2 * u * u) * v }}
-#[kernel]
+#[kernel(clusters)]
 fn by_chance_{seed}(i: Atom, positions: &[Vec3; Atom], charges: &[Real; Atom], table: &[[Real; Feature]; Atom],
            scale: &[Real; System], cell: &[Mat3; System], cutoff: Real, order: i32, atoms: &Batch<Atom, System>,
            pairs: &Pairs<Atom>, energy: &mut [Real; Atom], total: &mut [Real; System]) {{

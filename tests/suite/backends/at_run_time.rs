@@ -90,6 +90,9 @@ impl Twice {
 /// By the way back of a list that has none of its own, or scattered.
 const HOW: [(Kind, bool); 3] = [(Kind::Full, false), (Kind::Half, false), (Kind::Directed, true)];
 
+/// The loops of full lists; others go row by row.
+const ALL_LOOPS: [PairLoops; 2] = [PairLoops::Rows, PairLoops::Clusters];
+
 #[test]
 fn kernels_made_at_run_time_have_the_bits_of_the_library() {
     let (mut ran, mut numbers, mut all) = (BTreeSet::new(), 0, BTreeMap::new());
@@ -104,10 +107,13 @@ fn kernels_made_at_run_time_have_the_bits_of_the_library() {
             {
                 let twice = Twice { cpu: Cpu::at_most(*isa), ran: Mutex::default() };
                 let on = Context { backend: &twice, pool: &Serial, ..madelung::cpu::context() };
-                let context = Context { pair_loops: PairLoops::Rows, scatter, ..on };
-                // More rows than lanes, and every set of gradients once.
-                for n in [5, 18] {
-                    run_all(op, &plan(op, n, dtype, pairs), &context, n == 5);
+                let loops = if pairs == Kind::Full { &ALL_LOOPS[..] } else { &ALL_LOOPS[..1] };
+                for pair_loops in loops {
+                    let context = Context { pair_loops: *pair_loops, scatter, ..on };
+                    // More rows than lanes, and every set of gradients once.
+                    for n in [5, 18] {
+                        run_all(op, &plan(op, n, dtype, pairs), &context, n == 5);
+                    }
                 }
                 let of = twice.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
                 numbers += of.values().sum::<usize>();

@@ -155,6 +155,9 @@ pub struct ArgSpec {
     /// Whether the argument is geometry, by which hybrid energies have no first derivative: the forces and the virial beside
     /// them have it.
     pub geometry: bool,
+    /// Of a pair list that steps take in clusters, for values and for gradients: the arguments whose gradients they take from
+    /// rows alone.
+    pub clusters: Option<Vec<String>>,
 }
 
 /// Declaration of an output, or of an array that lives during a call.

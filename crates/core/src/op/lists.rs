@@ -1,12 +1,14 @@
-//! Lists that a call makes for its kernels: those that searches of grids find, and transposes in the memory of a device.
+//! Lists of a call: those that it makes for its kernels, which searches of grids find, and transposes in the memory of a
+//! device; and those that kernels take in clusters.
 
 use super::call::Call;
-use super::declare::Step;
+use super::declare::{Op, Step, Work};
 use crate::Result;
 use crate::array::Array;
-use crate::runtime::{Part, SlotArray};
+use crate::runtime::{Form, Kernel, Lists, Member, Part, SlotArray};
 use crate::structure::Structure;
 use crate::structure::pairs::Transposed;
+use std::collections::BTreeSet;
 
 /// Lists that a call has made, by buffer.
 #[derive(Debug, Default)]
@@ -56,4 +58,37 @@ pub(super) fn transpose_lists(call: &mut Call<'_, '_>, step: &Step, part: &Part)
         }
     }
     Ok(())
+}
+
+impl Op {
+    /// The arguments whose gradients need rows of a list, an argument; none where values or all gradients do.
+    pub(super) fn left_to_rows(&self, list: usize) -> Option<BTreeSet<&str>> {
+        let mut left = BTreeSet::new();
+        for step in &self.steps {
+            let Work::Kernel(kernel) = step.work else { continue };
+            let Some(param) = step.buffers.iter().position(|b| *b == list) else { continue };
+            for part in parts_of_full_lists(kernel).filter(|part| reads(part, param)) {
+                let form = part.clusters.as_ref().filter(|form| form.list == param)?;
+                left.extend(form.without.iter().map(|(p, _)| self.buffer_name(step.buffers[*p])));
+            }
+        }
+        Some(left)
+    }
+}
+
+/// The parts that values, and gradients by everything, of full lists have.
+fn parts_of_full_lists(kernel: &Kernel) -> impl Iterator<Item = &'static Part> {
+    let gradients = |form: &&Form| form.member == Member::Gradient && form.gradients.is_none();
+    let has_own = kernel.forms.iter().any(|form| gradients(&form) && form.lists == Lists::Full);
+    let lists = if has_own { Lists::Full } else { Lists::Any };
+    let is_one = move |form: &&Form| {
+        form.member == Member::Value || (gradients(form) && form.lists == lists)
+    };
+    kernel.forms.iter().filter(is_one).flat_map(|form| form.parts)
+}
+
+/// Whether a part goes over the pairs of a list.
+fn reads(part: &Part, param: usize) -> bool {
+    let is_of = |array| !matches!(array, SlotArray::Values(_) | SlotArray::Scratch(_));
+    part.slots.iter().any(|slot| slot.param == param && is_of(slot.array))
 }

@@ -16,6 +16,20 @@ use quote::ToTokens;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use syn::{Error, Item, ItemFn, Result, ReturnType};
 
+/// Options of a kernel's attribute.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Sets of inputs whose gradients get a form of their own, with a uniform cotangent: `fast(a, b)`.
+    pub fast: Vec<Vec<ParamId>>,
+    /// Whether gradients that add to partners' elements are wanted as well.
+    pub scatter: bool,
+    /// Whether gradients by everything have cluster forms, as they have beside `fast` ones.
+    pub clusters: bool,
+    /// Whether the code shall be small rather than fast: special functions stand apart, f32 has no lanes and f64 at most
+    /// four.
+    pub small: bool,
+}
+
 /// A kernel and the options of its attribute.
 #[derive(Debug)]
 pub struct Source {
@@ -23,13 +37,8 @@ pub struct Source {
     pub kernel: Kernel,
     /// The body of a kernel without adjoint; the kernel's own body is then empty.
     pub imperative: Option<crate::imperative::Body>,
-    /// Sets of inputs whose gradients get a form of their own, with a uniform cotangent: `fast(a, b)`.
-    pub fast: Vec<Vec<ParamId>>,
-    /// Whether gradients that add to partners' elements are wanted as well.
-    pub scatter: bool,
-    /// Whether the code shall be small rather than fast: special functions stand apart, f32 has no lanes and f64 at most
-    /// four.
-    pub small: bool,
+    /// The options.
+    pub options: Options,
     /// The doc comments.
     pub docs: Vec<String>,
     /// The visibility.
@@ -278,14 +287,14 @@ fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
     if !l.params.iter().enumerate().any(|(p, _)| l.stored.contains(&p)) {
         return err(&f.sig.ident, "this kernel writes nothing");
     }
-    let Attributes { fast, scatter, small, prefix } = attributes(f, &l.params)?;
+    let (options, prefix) = attributes(f, &l.params)?;
     l.b.remove_unused();
     let queries = l.grids.queries()?;
     let ident = f.sig.ident.clone();
     let name = prefix.map_or_else(|| ident.to_string(), |prefix| format!("{prefix}_{ident}"));
     let kernel = Kernel { name, dims: l.dims, index: l.index, params: l.params, queries, body: l.b };
     let (docs, visibility) = (docs(f), f.vis.clone());
-    Ok(Source { kernel, imperative: None, fast, scatter, small, docs, visibility, ident })
+    Ok(Source { kernel, imperative: None, options, docs, visibility, ident })
 }
 
 fn docs(f: &ItemFn) -> Vec<String> {
@@ -299,22 +308,19 @@ fn docs(f: &ItemFn) -> Vec<String> {
     f.attrs.iter().filter_map(doc).collect()
 }
 
-#[derive(Default)]
-struct Attributes {
-    fast: Vec<Vec<ParamId>>,
-    scatter: bool,
-    small: bool,
-    prefix: Option<String>,
-}
-
-/// `#[kernel(fast(positions), fast(positions, strain), scatter, small, prefix(ewald))]`
-fn attributes(f: &ItemFn, params: &[Param]) -> Result<Attributes> {
+/// The options, and the start of the name: `#[kernel(fast(positions), fast(positions, strain), scatter, clusters, small,
+/// prefix(ewald))]`.
+fn attributes(f: &ItemFn, params: &[Param]) -> Result<(Options, Option<String>)> {
     let attr = f.attrs.iter().find(|a| a.path().is_ident("kernel"));
-    let Some(syn::Meta::List(_)) = attr.map(|a| &a.meta) else { return Ok(Attributes::default()) };
-    let mut found = Attributes::default();
+    let Some(syn::Meta::List(_)) = attr.map(|a| &a.meta) else { return Ok(Default::default()) };
+    let (mut found, mut prefix) = (Options::default(), None);
     attr.expect("matched above").parse_nested_meta(|meta| {
         if meta.path.is_ident("scatter") {
             found.scatter = true;
+            return Ok(());
+        }
+        if meta.path.is_ident("clusters") {
+            found.clusters = true;
             return Ok(());
         }
         if meta.path.is_ident("small") {
@@ -323,15 +329,15 @@ fn attributes(f: &ItemFn, params: &[Param]) -> Result<Attributes> {
         }
         if meta.path.is_ident("prefix") {
             return meta.parse_nested_meta(|word| {
-                found.prefix = Some(word.path.require_ident()?.to_string());
+                prefix = Some(word.path.require_ident()?.to_string());
                 Ok(())
             });
         }
         if !meta.path.is_ident("fast") {
             return Err(meta.error(
                 "expected `fast(input, …)`: inputs whose gradients get a form of their own; `scatter`: gradients that \
-                 add to partners' elements as well; `small`: compiles fast, runs slowly; or `prefix(word)`: the start of \
-                 the kernel's name",
+                 add to partners' elements as well; `clusters`: gradients in clusters of atoms, too; `small`: compiles \
+                 fast, runs slowly; or `prefix(word)`: the start of the kernel's name",
             ));
         }
         let mut set = vec![];
@@ -346,7 +352,8 @@ fn attributes(f: &ItemFn, params: &[Param]) -> Result<Attributes> {
         found.fast.push(set);
         Ok(())
     })?;
-    Ok(found)
+    found.clusters |= !found.fast.is_empty();
+    Ok((found, prefix))
 }
 
 impl<'a> Lower<'a> {

@@ -1,52 +1,188 @@
-//! The first phase of a cluster form as Rust: runs of one row against clusters of columns at one image.
+//! The first phase of a cluster form: runs of one row against clusters of columns at one image.
 
 use super::layout::Layout;
 use super::rust::{Lanes, Printer, outside_values, pointers};
 use crate::cluster::Clusters;
-use crate::ir::{Acc, Body, Kernel, Op, ParamId, Role, Stmt, Val};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use crate::ir::{Acc, Body, Kernel, Op, Stmt, Val};
+use madelung_kernel_abi::ClusterArray;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
-/// The function `name`, given the layout of the part that the form is of: its launch is bound as for the part.
+/// What a first phase computes for each run, and what for each entry.
+#[derive(Debug)]
+pub struct Phase {
+    /// The layout of the pair, with the slots of the part: its launch is bound as for the part.
+    pub layout: Layout,
+    /// Values of a run.
+    pub of_run: Vec<Val>,
+    /// Statements of an entry.
+    pub of_entry: Vec<Stmt>,
+    /// The values that differ between the lanes: those that depend on the column.
+    pub varying: HashSet<Val>,
+    /// Differences that are taken in another order.
+    pub joined: BTreeMap<Val, Joined>,
+}
+
+/// (u₁ − x) ± u₂ as (u₁ ± u₂) − x, or (x − u₁) ± u₂ as x − (u₁ ∓ u₂), where only x differs between the lanes: the sum
+/// of atom and image is known outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Joined {
+    /// u₁
+    pub first: Val,
+    /// The sign of u₂.
+    pub sign: char,
+    /// u₂
+    pub second: Val,
+    /// x
+    pub varying: Val,
+    /// Whether the known part is subtracted from x.
+    pub from_it: bool,
+    /// The inner difference, which has no other use.
+    without: Val,
+}
+
+impl Phase {
+    /// The phase of a part's cluster form.
+    pub fn new(kernel: &Kernel, clusters: &Clusters, of_part: &Layout) -> Self {
+        let body = &clusters.pair.body;
+        let layout = Layout { slots: of_part.slots.clone(), ..Layout::new(kernel, &clusters.pair) };
+        let mut stmts: Vec<&Stmt> = vec![];
+        for s in body.stmts() {
+            match s {
+                Stmt::For { body, .. } => stmts.extend(body),
+                s => stmts.push(s),
+            }
+        }
+        let mut varying = HashSet::new();
+        let (mut of_run, mut of_entry) = (vec![], vec![]);
+        for s in stmts {
+            match s {
+                Stmt::Let(v)
+                    if !matches!(body.op(*v), Op::PairColumn(_))
+                        && !body.op(*v).any_arg(|a| varying.contains(&a)) =>
+                {
+                    of_run.push(*v);
+                }
+                s => {
+                    varying.extend(if let Stmt::Let(v) = s { Some(*v) } else { None });
+                    of_entry.push(s.clone());
+                }
+            }
+        }
+        let joined = joined(body, &layout, &varying, &of_entry);
+        Self { layout, of_run, of_entry, varying, joined }
+    }
+
+    /// The values of an entry that are computed by themselves: others are fused with sums, or joined.
+    pub fn values(&self) -> impl Iterator<Item = Val> {
+        let is_part = |v: Val| self.joined.values().any(|j| j.without == v);
+        self.of_entry.iter().filter_map(move |s| match s {
+            Stmt::Let(v) => {
+                let within = self.layout.fused.contains(v) || self.layout.subtracted.contains(v);
+                (!within && !is_part(*v)).then_some(*v)
+            }
+            _ => None,
+        })
+    }
+
+    /// What an entry adds to sums: each is one of the form's, by its place there and whether it is the column's.
+    pub fn additions(&self, clusters: &Clusters) -> Vec<Addition> {
+        let of = |m: Acc| {
+            let is = |s: &crate::cluster::Sum| s.row == m || s.column == Some(m);
+            let place = clusters.sums.iter().position(is).expect("accumulators of a pair are its sums");
+            (place, clusters.sums[place].column == Some(m))
+        };
+        let additions = self.of_entry.iter().filter_map(|s| match s {
+            Stmt::Accumulate(sum, value) => {
+                let (place, to_column) = of(*sum);
+                Some(Addition { sum: *sum, place, to_column, value: *value })
+            }
+            _ => None,
+        });
+        additions.collect()
+    }
+}
+
+/// An addition to a sum.
+#[derive(Clone, Copy, Debug)]
+pub struct Addition {
+    /// The accumulator.
+    pub sum: Acc,
+    /// Its place among the form's sums.
+    pub place: usize,
+    /// Whether it is the column's sum, and not the row's.
+    pub to_column: bool,
+    /// What is added.
+    pub value: Val,
+}
+
+fn joined(
+    b: &Body,
+    layout: &Layout,
+    varying: &HashSet<Val>,
+    of_entry: &[Stmt],
+) -> BTreeMap<Val, Joined> {
+    let uses: HashMap<Val, usize> = b.uses();
+    let plain = |v: Val| varying.contains(&v) && b.constant(v).is_none();
+    let is_fused = |v: Val| matches!(b.op(v), Op::Mul(..)) && layout.fused.contains(&v);
+    let mut found = BTreeMap::new();
+    for s in of_entry {
+        let Stmt::Let(v) = s else { continue };
+        let (without, second, adds) = match *b.op(*v) {
+            Op::Sub(x, u) => (x, u, false),
+            Op::Add(x, u) if plain(x) => (x, u, true),
+            Op::Add(u, x) => (x, u, true),
+            _ => continue,
+        };
+        let Op::Sub(x, y) = *b.op(without) else { continue };
+        if plain(second) || uses.get(&without) != Some(&1) || b.constant(second).is_some() {
+            continue;
+        }
+        let (first, varying, from_it) = match (plain(x), plain(y)) {
+            (false, true) => (x, y, false),
+            (true, false) => (y, x, true),
+            _ => continue,
+        };
+        if b.constant(first).is_some() || is_fused(varying) {
+            continue;
+        }
+        let sign = if adds != from_it { '+' } else { '-' };
+        found.insert(*v, Joined { first, sign, second, varying, from_it, without });
+    }
+    found
+}
+
+/// The layout of a form's second phase: its launch is bound as for the part that the form is of.
+pub fn layout_of_rows(kernel: &Kernel, clusters: &Clusters, of_part: &Layout) -> Layout {
+    let (slots, reductions) = (of_part.slots.clone(), of_part.reductions.clone());
+    Layout { slots, reductions, ..Layout::new(kernel, &clusters.part) }
+}
+
+/// The function `name` in Rust, given the layout of the part that the form is of.
 pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &str) -> String {
-    let body = &clusters.pair.body;
-    let mut layout = Layout::new(kernel, &clusters.pair);
-    layout.slots.clone_from(&of_part.slots);
-    let mut p = Printer::new(kernel, body, &layout);
+    let phase = Phase::new(kernel, clusters, of_part);
+    let mut p = Printer::new(kernel, &clusters.pair.body, &phase.layout);
     p.clusters = Some(clusters);
     let (columns, sums) = (clusters.packed.len(), clusters.sums.len());
-    let mut stmts: Vec<&Stmt> = vec![];
-    for s in body.stmts() {
-        match s {
-            Stmt::For { body, .. } => stmts.extend(body),
-            s => stmts.push(s),
-        }
-    }
-    let varying = varying(body, &stmts);
     p.line("for run in lo..hi {");
-    p.line("let run = &*piece.runs.add(run);");
+    p.line("let run = &*runs.add(run);");
     p.line("let row = run.row as usize;");
     p.line(&format!("let mine = packed.add((run.cluster as usize * {columns}) * L::N + run.lane as usize);"));
-    let mut inner = vec![];
-    for s in stmts {
-        match s {
-            Stmt::Let(v) if !varying.contains(v) => p.let_whole(*v),
-            s => inner.push(s.clone()),
-        }
+    for v in &phase.of_run {
+        p.let_whole(*v);
     }
     p.lanes = Some(Lanes {
         id: clusters.loop_id,
         full: true,
-        varying,
+        varying: phase.varying.clone(),
         inner: BTreeSet::new(),
         sums: BTreeSet::new(),
         rows_loaded: HashSet::new(),
     });
-    let joined = joined(&p, &inner);
-    for v in outside_values(p.b, &inner) {
+    for v in outside_values(p.b, &phase.of_entry) {
         p.line(&format!("let u{v} = L::splat(v{v});"));
     }
-    for (v, j) in &joined {
+    for (v, j) in &phase.joined {
         p.line(&format!("let j{v} = L::splat(v{} {} v{});", j.first, j.sign, j.second));
     }
     for s in &clusters.sums {
@@ -62,171 +198,84 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
     // fills the waits of the first.
     for entries in [&["", "_next"][..], &[""]] {
         p.line(&format!("while k + {} <= stop {{", entries.len()));
-        step(&mut p, clusters, &layout, &inner, &joined, entries);
+        step(&mut p, clusters, &phase, entries);
         p.line("}");
     }
     for s in &clusters.sums {
         p.line(&format!("m{0} += l{0}.sum();", s.row));
     }
     p.line("}");
-    p.line(&format!(
-        "let sums = piece.sums.add((run.cluster as usize * {sums}) * L::N + run.lane as usize);"
-    ));
+    p.line(&format!("let to = sums.add((run.cluster as usize * {sums}) * L::N + run.lane as usize);"));
     for (n, s) in clusters.sums.iter().enumerate() {
-        p.line(&format!("*sums.add({n} * L::N) += m{};", s.row));
+        p.line(&format!("*to.add({n} * L::N) += m{};", s.row));
     }
     p.line("}");
     let mut head = pointers(kernel, of_part, "L::Elem");
-    writeln!(head, "let packed = piece.packed as *mut L::Elem;").expect("a string");
-    writeln!(head, "let columns = piece.columns as *mut L::Elem;").expect("a string");
+    for (array, name, ty) in [
+        (ClusterArray::Packed, "packed", "*mut L::Elem"),
+        (ClusterArray::Columns, "columns", "*mut L::Elem"),
+        (ClusterArray::Sums, "sums", "*mut f64"),
+        (ClusterArray::Runs, "runs", "*const rt::ClusterRun"),
+        (ClusterArray::Entries, "entries", "*const rt::ClusterEntry"),
+    ] {
+        let place = array.behind(of_part.slots.len());
+        writeln!(head, "let {name} = a.pointers[{place}] as {ty};").expect("a string");
+    }
     format!(
-        "#[inline(always)]\nunsafe fn {name}<L: rt::Lane>(a: &rt::LaunchAbi, piece: &rt::ClusterPiece, lo: usize, hi: \
-         usize) {{\n// SAFETY: `rt::LaunchAbi` and `rt::ClusterPiece` are made by the backend alone: the first as for the \
-         part,\n// the second with room for every cluster that its runs and entries name; it is this call's own.\n\
-         unsafe {{\n{head}{}}}\n}}\n",
+        "#[inline(always)]\nunsafe fn {name}<L: rt::Lane>(a: &rt::LaunchAbi, lo: usize, hi: usize, _partials: *mut f64) \
+         {{\n// SAFETY: `rt::LaunchAbi` is made by the backend alone: as for the part, and with room for every cluster \
+         that runs\n// and entries name, which is this call's own.\nunsafe {{\n{head}{}}}\n}}\n",
         p.out
     )
 }
 
-/// (u₁ − x) ± u₂ as (u₁ ± u₂) − x, or (x − u₁) ± u₂ as x − (u₁ ∓ u₂), where only x differs between the lanes: the sum
-/// of atom and image is known outside.
-struct Joined {
-    first: Val,
-    sign: char,
-    second: Val,
-    varying: Val,
-    /// Whether the known part is subtracted from `varying`.
-    from_it: bool,
-    /// The inner difference, which has no other use.
-    without: Val,
-}
-
-fn joined(p: &Printer<'_>, inner: &[Stmt]) -> BTreeMap<Val, Joined> {
-    let uses = p.b.uses();
-    let plain = |v: Val| p.varies(v) && p.b.constant(v).is_none();
-    let mut found = BTreeMap::new();
-    for s in inner {
-        let Stmt::Let(v) = s else { continue };
-        let (without, second, adds) = match *p.b.op(*v) {
-            Op::Sub(x, u) => (x, u, false),
-            Op::Add(x, u) if plain(x) => (x, u, true),
-            Op::Add(u, x) => (x, u, true),
-            _ => continue,
-        };
-        let Op::Sub(x, y) = *p.b.op(without) else { continue };
-        if plain(second) || uses.get(&without) != Some(&1) || p.b.constant(second).is_some() {
-            continue;
-        }
-        let (first, varying, from_it) = match (plain(x), plain(y)) {
-            (false, true) => (x, y, false),
-            (true, false) => (y, x, true),
-            _ => continue,
-        };
-        if p.b.constant(first).is_some() || p.is_fused(varying).is_some() {
-            continue;
-        }
-        let sign = if adds != from_it { '+' } else { '-' };
-        found.insert(*v, Joined { first, sign, second, varying, from_it, without });
-    }
-    found
-}
-
 /// A step over several entries: their pairs, then their sums one after the other, since two may be of one cluster.
-fn step(
-    p: &mut Printer<'_>,
-    clusters: &Clusters,
-    layout: &Layout,
-    inner: &[Stmt],
-    joined: &BTreeMap<Val, Joined>,
-    entries: &[&'static str],
-) {
+fn step(p: &mut Printer<'_>, clusters: &Clusters, phase: &Phase, entries: &[&'static str]) {
     let (columns, sums) = (clusters.packed.len(), clusters.sums.len());
-    let place = |m: Acc| clusters.sums.iter().position(|s| s.row == m || s.column == Some(m));
-    let is_column = |m: Acc| clusters.sums.iter().any(|s| s.column == Some(m));
     for (n, entry) in entries.iter().enumerate() {
-        p.line(&format!("let entry{entry} = &*piece.entries.add(k + {n});"));
+        p.line(&format!("let entry{entry} = &*entries.add(k + {n});"));
         p.line(&format!(
             "let theirs{entry} = packed.add(entry{entry}.cluster as usize * ({columns} * L::N));"
         ));
     }
     p.line(&format!("k += {};", entries.len()));
     let outside = std::mem::replace(&mut p.paired, vec![HashSet::new()]);
-    for s in inner {
-        let Stmt::Let(v) = s else { continue };
-        let part_of_another = joined.values().any(|j| j.without == *v);
-        if layout.fused.contains(v) || layout.subtracted.contains(v) || part_of_another {
-            continue;
-        }
+    for v in phase.values() {
         for entry in entries {
             p.entry = entry;
-            if let Some(j) = joined.get(v) {
+            if let Some(j) = phase.joined.get(&v) {
                 let x = p.real(j.varying);
                 let text = if j.from_it { format!("{x} - j{v}") } else { format!("j{v} - {x}") };
                 p.line(&format!("let v{v}{entry} = {text};"));
-            } else if let Some(text) = p.lane_expr(*v, p.b.op(*v)) {
+            } else if let Some(text) = p.lane_expr(v, p.b.op(v)) {
                 p.line(&format!("let v{v}{entry} = {text};"));
             }
         }
     }
+    let additions = phase.additions(clusters);
     for entry in entries {
         p.entry = entry;
-        p.line(&format!("let sums{entry} = columns.add(entry{entry}.cluster as usize * ({sums} * L::N));"));
+        p.line(&format!("let onto{entry} = columns.add(entry{entry}.cluster as usize * ({sums} * L::N));"));
         p.line(&format!("let active = L::bits(entry{entry}.mask);"));
         let mut open = HashSet::new();
-        for s in inner {
-            let Stmt::Accumulate(m, v) = s else { continue };
-            let n = place(*m).expect("every accumulator of a pair is one of the sums");
-            if is_column(*m) && open.insert(*m) {
-                p.line(&format!("let mut l{m} = L::load(sums{entry}.add({n} * L::N));"));
+        for Addition { sum: m, place, to_column, value } in &additions {
+            if *to_column && open.insert(*m) {
+                p.line(&format!("let mut l{m} = L::load(onto{entry}.add({place} * L::N));"));
             }
-            let text = added(p, layout, *v, &format!("l{m}"));
+            let text = added(p, &phase.layout, *value, &format!("l{m}"));
             p.line(&format!("l{m} = L::select(active, {text}, l{m});"));
         }
         for (n, s) in clusters.sums.iter().enumerate() {
             if let Some(m) = s.column {
-                p.line(&format!("l{m}.store(sums{entry}.add({n} * L::N));"));
+                p.line(&format!("l{m}.store(onto{entry}.add({n} * L::N));"));
             }
         }
     }
     (p.entry, p.paired) = ("", outside);
 }
 
-/// The values that differ between the lanes: those that depend on the column.
-fn varying(b: &Body, stmts: &[&Stmt]) -> HashSet<Val> {
-    let mut varying = HashSet::new();
-    for s in stmts {
-        if let Stmt::Let(v) = s
-            && (matches!(b.op(*v), Op::PairColumn(_)) || b.op(*v).any_arg(|a| varying.contains(&a)))
-        {
-            varying.insert(*v);
-        }
-    }
-    varying
-}
-
 /// The update of a sum by a value.
 fn added(p: &Printer<'_>, layout: &Layout, v: Val, sum: &str) -> String {
     let (v, sign) = if p.varies(v) { layout.signed(p.b, v) } else { (v, '+') };
     p.added(sum, sign, v)
-}
-
-impl Printer<'_> {
-    /// The place of a column's element of a map among what lies packed in clusters, as integers.
-    pub(super) fn packed_element(&self, map: ParamId, row: Val) -> Option<usize> {
-        self.clusters?.place(map, Role::VALUE, 0).filter(|_| matches!(self.b.op(row), Op::PairColumn(_)))
-    }
-
-    /// The place of an atom's component among those that lie packed in clusters.
-    pub(super) fn packed(&self, v: Val) -> Option<usize> {
-        let of_atom = |row: Val| matches!(self.b.op(row), Op::Row | Op::PairColumn(_));
-        match *self.b.op(v) {
-            Op::Load { param, role, row: Some(row), component, .. } if of_atom(row) => {
-                self.clusters?.place(param, role, component)
-            }
-            Op::LoadInt { param, row, component } if of_atom(row) => {
-                self.clusters?.place(param, Role::VALUE, component)
-            }
-            _ => None,
-        }
-    }
 }

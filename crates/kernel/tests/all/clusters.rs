@@ -17,7 +17,7 @@ fn kernel(in_loop: &str, after: &str) -> (Kernel, Vec<Form>) {
     );
     let file = syn::parse_str(&source).expect("a file");
     let source = lower_block(&file).expect("a kernel").remove(0);
-    let forms = forms(&source.kernel, &source.fast, source.scatter).expect("forms");
+    let forms = forms(&source.kernel, &source.options).expect("forms");
     (source.kernel, forms)
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn refusal(source: &str) -> Option<Refusal> {
     let (error, is_late) = match lower_block(&file) {
         Err(e) => (e, false),
         Ok(sources) => {
-            let all = sources.iter().map(|s| forms(&s.kernel, &s.fast, s.scatter));
+            let all = sources.iter().map(|s| forms(&s.kernel, &s.options));
             let text = all.filter_map(Result::err).next()?;
             (syn::Error::new(sources[0].ident.span(), text), true)
         }

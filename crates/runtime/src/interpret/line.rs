@@ -34,12 +34,14 @@ pub(super) enum Step {
         stop: Integer,
         from: Integer,
         to: Integer,
+        entries: bool,
         end: usize,
     },
     NextSegment {
         begin: Integer,
         stop: Integer,
         to: Integer,
+        entries: bool,
         body: usize,
     },
     Lanes {
@@ -47,6 +49,7 @@ pub(super) enum Step {
         from: Integer,
         to: Integer,
         single: bool,
+        entries: Option<usize>,
         end: usize,
     },
     NextVectors {
@@ -233,14 +236,13 @@ impl Making<'_> {
                 let at = self.push(Step::Jump(LATER));
                 self.loops.first_mut().expect("within the loop over rows").continues.push(at);
             }
-            I::Segments { begin, stop, from, to, body } => {
-                let (begin, stop, from, to) = (*begin, *stop, *from, *to);
-                self.turns(Step::Segments { begin, stop, from, to, end: LATER }, body, None, |body| {
-                    Step::NextSegment { begin, stop, to, body }
-                });
+            I::Segments { begin, stop, from, to, entries, body } => {
+                let (begin, stop, from, to, entries) = (*begin, *stop, *from, *to, *entries);
+                let head = Step::Segments { begin, stop, from, to, entries, end: LATER };
+                self.turns(head, body, None, |body| Step::NextSegment { begin, stop, to, entries, body });
             }
-            I::Lanes { variable, from, to, single, body } => {
-                let (variable, from, to) = (*variable, *from, *to);
+            I::Lanes { variable, from, to, single, entries, body } => {
+                let (variable, from, to, entries) = (*variable, *from, *to, *entries);
                 let places = if *single { None } else { alternating(body, self.constants) };
                 let single = places.is_none();
                 let is_last = |n: &usize| places.as_ref().is_some_and(|places| places.contains(n));
@@ -248,7 +250,7 @@ impl Making<'_> {
                 let [last, body] = [last, body].map(|of| of.into_iter().map(|(_, i)| i));
                 let last: Vec<Instruction> = last.cloned().collect();
                 let last = (!last.is_empty()).then_some(Step::InTurns(last));
-                self.turns(Step::Lanes { variable, from, to, single, end: LATER }, body, last, |body| {
+                self.turns(Step::Lanes { variable, from, to, single, entries, end: LATER }, body, last, |body| {
                     Step::NextVectors { variable, single, body }
                 });
             }

@@ -10,7 +10,7 @@ use crate::program::{
     Address, Class, Condition, Family, Indices, Instruction, Integer, MAX_ORDERS, Mask, Room, Scalar, Shape,
     Table, Vector,
 };
-use madelung_core::runtime::{Lane, LaunchAbi, MeshShape, Spilled, Splines, WaveLine};
+use madelung_core::runtime::{ClusterEntry, Lane, LaunchAbi, MeshShape, Spilled, Splines, WaveLine};
 
 /// The iterations that are open.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +19,19 @@ pub(super) struct Open {
     pub(super) k: usize,
     /// The one behind the last of the loop.
     pub(super) end: usize,
-    /// Vectors, and the iterations of the last one.
+    /// Vectors, and the lanes of the last one that have an iteration.
     pub(super) vectors: usize,
     pub(super) rest: usize,
+    /// The entries of clusters that are the iterations, a vector each; null where these are lanes.
+    pub(super) entries: *const ClusterEntry,
+}
+
+impl Open {
+    /// The iterations of a vector.
+    #[inline(always)]
+    pub(super) fn iterations<W: World>(&self) -> usize {
+        if self.entries.is_null() { W::L::N } else { 1 }
+    }
 }
 
 /// A run of a program.
@@ -57,7 +67,7 @@ impl<'r, W: World> Machine<'r, W> {
     #[inline(always)]
     pub(super) unsafe fn new(line: &'r Line, a: &'r LaunchAbi, partials: *mut f64) -> Self {
         let count = |class: Class| line.registers[class as usize];
-        let outside = Open { k: 0, end: 0, vectors: 1, rest: W::L::N };
+        let outside = Open { k: 0, end: 0, vectors: 1, rest: W::L::N, entries: std::ptr::null() };
         let no_table = Splines::<MAX_ORDERS>::new::<f64>(&NO_MESH, 0, 0.0);
         let mut m = Self {
             line,
@@ -110,7 +120,7 @@ impl<'r, W: World> Machine<'r, W> {
                     let open = self.open;
                     for v in 0..open.vectors {
                         let rest = if v + 1 < open.vectors { W::L::N } else { open.rest };
-                        self.open = Open { k: open.k + v * W::L::N, vectors: 1, rest, ..open };
+                        self.open = Open { k: open.k + v * open.iterations::<W>(), vectors: 1, rest, ..open };
                         self.first = v;
                         // SAFETY: the caller's promises.
                         all.iter().for_each(|i| unsafe { self.instruction(i) });
@@ -135,30 +145,32 @@ impl<'r, W: World> Machine<'r, W> {
                         at = *body;
                     }
                 }
-                Step::Segments { begin, stop, from, to, end } => {
+                Step::Segments { begin, stop, from, to, entries, end } => {
                     *self.int(*begin) = *self.int(*from);
-                    if !self.segment(*begin, *stop, *to) {
+                    if !self.segment(*begin, *stop, *to, *entries) {
                         at = *end;
                     }
                 }
-                Step::NextSegment { begin, stop, to, body } => {
+                Step::NextSegment { begin, stop, to, entries, body } => {
                     *self.int(*begin) = *self.int(*stop);
-                    if self.segment(*begin, *stop, *to) {
+                    if self.segment(*begin, *stop, *to, *entries) {
                         at = *body;
                     }
                 }
-                Step::Lanes { variable, from, to, single, end } => {
+                Step::Lanes { variable, from, to, single, entries, end } => {
                     let (k, until) = (*self.int(*from) as usize, *self.int(*to) as usize);
                     if k >= until {
                         at = *end;
                         continue;
                     }
-                    let open = Open { k, end: until, vectors: 1, rest: 0 };
+                    let entries = entries.map_or(std::ptr::null(), |slot| self.pointer(slot) as *const ClusterEntry);
+                    let open = Open { k, end: until, vectors: 1, rest: 0, entries };
                     self.around.push(std::mem::replace(&mut self.open, open));
                     self.vectors(*variable, *single);
                 }
                 Step::NextVectors { variable, single, body } => {
-                    self.open.k += (self.open.vectors - 1) * W::L::N + self.open.rest;
+                    let Open { vectors, rest, entries, .. } = self.open;
+                    self.open.k += if entries.is_null() { (vectors - 1) * W::L::N + rest } else { vectors };
                     if self.open.k < self.open.end {
                         self.vectors(*variable, *single);
                         at = *body;
@@ -192,9 +204,10 @@ impl<'r, W: World> Machine<'r, W> {
 
     /// The end of the segment that begins, if it is one.
     #[inline(always)]
-    fn segment(&mut self, begin: Integer, stop: Integer, to: Integer) -> bool {
+    fn segment(&mut self, begin: Integer, stop: Integer, to: Integer, entries: bool) -> bool {
         let (k, end) = (*self.int(begin) as usize, *self.int(to) as usize);
-        *self.int(stop) = end.min(k.saturating_add(W::L::N.saturating_mul(W::L::FLUSH))) as i64;
+        let of_vector = if entries { 1 } else { W::L::N };
+        *self.int(stop) = end.min(k.saturating_add(of_vector.saturating_mul(W::L::FLUSH))) as i64;
         *self.int(begin) < *self.int(to)
     }
 
@@ -202,10 +215,11 @@ impl<'r, W: World> Machine<'r, W> {
     #[inline(always)]
     fn vectors(&mut self, variable: Integer, single: bool) {
         *self.int(variable) = self.open.k as i64;
-        let most = if single { W::L::N } else { BLOCK * W::L::N };
+        let of_vector = self.open.iterations::<W>();
+        let most = if single { of_vector } else { BLOCK * of_vector };
         let count = (self.open.end - self.open.k).min(most);
-        self.open.vectors = count.div_ceil(W::L::N);
-        self.open.rest = count - (self.open.vectors - 1) * W::L::N;
+        self.open.vectors = count.div_ceil(of_vector);
+        self.open.rest = if of_vector == 1 { W::L::N } else { count - (self.open.vectors - 1) * of_vector };
     }
 
     /// # Safety

@@ -52,6 +52,9 @@ impl<W: World> Machine<'_, W> {
                 I::IsAsked { ref slots, to } => {
                     *self.condition(to) = slots.iter().any(|slot| !self.a.pointers[*slot].is_null());
                 }
+                I::LoadDouble { slot, ref at, to } => {
+                    *self.scalar(to) = *self.pointer::<f64>(slot).add(self.place(at));
+                }
                 I::Load { slot, ref at, to } => {
                     *self.scalar(to) = rt::get(self.pointer::<W::E>(slot), self.place(at));
                 }
@@ -339,6 +342,33 @@ impl<W: World> Machine<'_, W> {
                     let (p, rows, entries) = (self.pointer(starts), self.index(rows), self.index(entries));
                     vectors!(self, to; _k, _n, v; rt::places_in::<W::L>(p, *rows.add(v), *entries.add(v)));
                 }
+                I::LoadInClusters { slot, width, component, to } => {
+                    let to = self.vector(to);
+                    for v in 0..self.open.vectors {
+                        *to.0.add(v * to.1) = W::L::load(self.in_cluster(slot, v, width, component));
+                    }
+                }
+                I::LoadIndicesInClusters { slot, width, component, to } => {
+                    let to = self.index(to);
+                    for v in 0..self.open.vectors {
+                        let at = self.in_cluster(slot, v, width, component);
+                        *to.add(v) = W::L::index(at.cast::<i32>());
+                    }
+                }
+                I::AddInClusters { slot, width, component, x, y, minus } => {
+                    let (x, y) = (self.vector(x), y.map(|y| self.vector(y)));
+                    for v in 0..self.open.vectors {
+                        let at = self.in_cluster(slot, v, width, component);
+                        let (x, before) = (*x.0.add(v * x.1), W::L::load(at));
+                        let after = match (y, minus) {
+                            (None, false) => before + x,
+                            (None, true) => before - x,
+                            (Some(y), false) => x.mul_add(*y.0.add(v * y.1), before),
+                            (Some(y), true) => (-x).mul_add(*y.0.add(v * y.1), before),
+                        };
+                        W::L::select(self.active(v), after, before).store(at);
+                    }
+                }
                 I::AddChannels { slot, x, y } => {
                     let p = self.pointer::<<W::L as Lane>::Elem>(slot).add(self.open.k);
                     let y = y.map(|y| self.vector(y));
@@ -366,6 +396,19 @@ impl<W: World> Machine<'_, W> {
                 }
                 ref other => unreachable!("not of pairs: {other:?}"),
             }
+        }
+    }
+
+    /// A component of the cluster of an open entry.
+    ///
+    /// # Safety
+    /// The vector is open, and an entry of clusters.
+    #[inline(always)]
+    unsafe fn in_cluster(&self, slot: usize, v: usize, width: usize, component: usize) -> *mut <W::L as Lane>::Elem {
+        // SAFETY: open vectors are entries of the list, which name clusters that there is room for.
+        unsafe {
+            let cluster = (*self.open.entries.add(self.open.k + v)).cluster as usize;
+            self.pointer::<<W::L as Lane>::Elem>(slot).add((cluster * width + component) * W::L::N)
         }
     }
 }

@@ -107,6 +107,10 @@ impl<W: World> Machine<'_, W> {
             I::CopyCondition { from, to } => *self.condition(to) = *self.condition(from),
             I::Attribute { n, to } => *self.scalar(to) = self.a.reals[n],
             I::IntegerAttribute { n, to } => *self.int(to) = self.a.ints[n],
+            I::InCluster { cluster, lane, width, component, to } => {
+                let place = *self.int(cluster) as usize * width + component;
+                *self.int(to) = (place * W::L::N) as i64 + *self.int(lane);
+            }
             I::Size { dim, to } => *self.int(to) = self.a.dims[dim],
             I::Count { to } => *self.int(to) = self.open.rest as i64,
             ref other => unreachable!("not of scalars: {other:?}"),
@@ -240,8 +244,15 @@ impl<W: World> Machine<'_, W> {
     }
 
     /// The lanes of a vector that have an iteration.
+    ///
+    /// # Safety
+    /// The vector is open.
     #[inline(always)]
-    pub(super) fn active(&self, v: usize) -> <W::L as Lane>::Mask {
+    pub(super) unsafe fn active(&self, v: usize) -> <W::L as Lane>::Mask {
+        if !self.open.entries.is_null() {
+            // SAFETY: open vectors are entries of the list.
+            return W::L::bits(unsafe { (*self.open.entries.add(self.open.k + v)).mask });
+        }
         W::L::first(if v + 1 < self.open.vectors { W::L::N } else { self.open.rest })
     }
 
@@ -304,6 +315,14 @@ impl<W: World> Machine<'_, W> {
     unsafe fn sum(&mut self, sum: Vector, x: Vector, y: Option<Vector>, minus: bool) {
         let (to, x, y) = (self.vector(sum), self.vector(x), y.map(|y| self.vector(y)));
         let last = self.open.vectors - 1;
+        // All vectors are whole, but the last one, and entries of clusters.
+        let whole = if !self.open.entries.is_null() {
+            0
+        } else if self.open.rest < W::L::N {
+            last
+        } else {
+            last + 1
+        };
         macro_rules! summed {
             ($x:ident $(, $y:ident = $of:ident)?; $sum:ident; $e:expr) => {{
                 // A sum through all vectors stays in a register.
@@ -315,11 +334,7 @@ impl<W: World> Machine<'_, W> {
                         $sum = *to.0.add(v);
                     }
                     let new = $e;
-                    $sum = if v < last || self.open.rest == W::L::N {
-                        new
-                    } else {
-                        W::L::select(W::L::first(self.open.rest), new, $sum)
-                    };
+                    $sum = if v < whole { new } else { W::L::select(self.active(v), new, $sum) };
                     if to.1 > 0 {
                         *to.0.add(v) = $sum;
                     }

@@ -61,6 +61,7 @@ impl Found<'_> {
             I::AddConsecutive { slot, component, .. }
             | I::AddEntries { slot, component, .. }
             | I::StoreLanes { slot, component, .. }
+            | I::AddInClusters { slot, component, .. }
             | I::NodeAdd { slot, component, .. } => (To::Array(*slot), Some(*component as i64)),
             i => {
                 let repeats = matches!(i, I::For { .. } | I::Loop { .. } | I::Segments { .. });

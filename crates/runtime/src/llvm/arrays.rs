@@ -129,8 +129,27 @@ impl Printer {
                 let x = self.places(&places);
                 self.set_vector(to, &x);
             }
+            I::LoadInClusters { slot, width, component, to } => {
+                let q = self.in_cluster(slot, width, component);
+                let x = self.side_by_side(self.lanes.element(), &q);
+                self.set_vector(to, &x);
+            }
+            I::LoadIndicesInClusters { slot, width, component, to } => {
+                let q = self.in_cluster(slot, width, component);
+                let at: Vec<Value> = (0..n).map(|l| l.to_string()).collect();
+                let index = self.indices_at(&q, &at);
+                self.set_indices(to, &index);
+            }
             ref other => unreachable!("not of arrays: {other:?}"),
         }
+    }
+
+    /// The address of a component of the open entry's cluster.
+    pub(super) fn in_cluster(&mut self, slot: usize, width: usize, component: usize) -> Value {
+        let cluster = self.open.entry.as_ref().expect("an entry of clusters is open").cluster.clone();
+        let (p, n) = (self.pointer(slot), self.lanes.n);
+        let at = self.element(&cluster, &(width * n).to_string(), &(component * n).to_string());
+        self.address(self.lanes.element(), &p, &at)
     }
 
     fn set_three(&mut self, to: [Vector; 3], x: &[Value; 3]) {

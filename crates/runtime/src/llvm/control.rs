@@ -1,8 +1,10 @@
 //! Control flow.
 
-use super::{Open, Printer, Rest};
+use super::{Entry, Open, Printer, Rest};
 use crate::program::Instruction as I;
 use crate::program::{Instruction, Integer};
+use madelung_core::runtime::ClusterEntry;
+use std::mem::{offset_of, size_of};
 
 impl Printer {
     pub(super) fn control(&mut self, i: &I) {
@@ -46,14 +48,15 @@ impl Printer {
             I::Break => self.leaves(self.loops.last().map(|[end, _]| end.clone())),
             I::Continue => self.leaves(self.loops.last().map(|[_, next]| next.clone())),
             I::NextRow => self.leaves(self.loops.first().map(|[_, next]| next.clone())),
-            I::Segments { begin, stop, from, to, body } => {
+            I::Segments { begin, stop, from, to, entries, body } => {
                 let [head, inside, end] = [(); 3].map(|()| self.new_label());
                 let from = self.int(*from);
                 self.set_int(*begin, &from);
                 self.goes_on(&head);
                 self.while_below(*begin, *to, &inside, &end);
                 let mut last = self.int(*to);
-                if let Some(most) = self.lanes.n.checked_mul(self.lanes.flush()) {
+                let of_vector = if *entries { 1 } else { self.lanes.n };
+                if let Some(most) = self.lanes.flush().checked_mul(of_vector).filter(|n| *n < i64::MAX as usize) {
                     let first = self.int(*begin);
                     let far = self.line(format_args!("add nsw i64 {first}, {most}"));
                     last = self.call("i64", "llvm.smin.i64", &[("i64", &far), ("i64", &last)]);
@@ -65,7 +68,12 @@ impl Printer {
                 self.does(format_args!("br label %{head}"));
                 self.begins(&end);
             }
-            I::Lanes { variable, from, to, single: _, body } => self.on_lanes(*variable, *from, *to, body),
+            I::Lanes { variable, from, to, entries: None, body, .. } => {
+                self.on_lanes(*variable, *from, *to, body);
+            }
+            I::Lanes { variable, from, to, entries: Some(slot), body, .. } => {
+                self.over_entries(*slot, *variable, [*from, *to], body);
+            }
             I::Lines { begin, stop, from, to, shape, body } => {
                 let [first, head, end] = [(); 3].map(|()| self.new_label());
                 let (lo, hi, shape) = (self.int(*from), self.int(*to), self.shape(*shape));
@@ -123,7 +131,7 @@ impl Printer {
         self.branch(&is_whole, &whole, if n == 1 { &end } else { &behind });
         self.begins(&whole);
         self.set_int(variable, &k);
-        self.open = Open { k: k.clone(), rest: None };
+        self.open = Open { k: k.clone(), rest: None, entry: None };
         self.block(body);
         self.does(format_args!("store i64 {next}, ptr {first}"));
         self.does(format_args!("br label %{head}"));
@@ -134,12 +142,72 @@ impl Printer {
             self.begins(&incomplete);
             self.set_int(variable, &k);
             let rest = self.rest(&k, &to);
-            self.open = Open { k, rest: Some(rest) };
+            self.open = Open { k, rest: Some(rest), entry: None };
             self.block(body);
             self.does(format_args!("br label %{end}"));
         }
         self.begins(&end);
         self.open = around;
+    }
+
+    /// A loop over entries of clusters: two side by side, instruction by instruction, as compiled code has them, then single
+    /// ones. Additions are done entry by entry, since two may be of one cluster.
+    fn over_entries(
+        &mut self,
+        slot: usize,
+        variable: Integer,
+        [from, to]: [Integer; 2],
+        body: &[Instruction],
+    ) {
+        let is_addition = |i: &&Instruction| {
+            matches!(i, I::Sum { .. } | I::SumOfProduct { .. } | I::AddInClusters { .. })
+        };
+        let (additions, values): (Vec<_>, Vec<_>) = body.iter().partition(is_addition);
+        let (from, to, entries) = (self.int(from), self.int(to), self.pointer(slot));
+        let around = self.open.clone();
+        let first = self.slot(&format!("k_entry{}", self.labels), "i64");
+        self.does(format_args!("store i64 {from}, ptr {first}"));
+        for suffixes in [&["", "_next"][..], &[""]] {
+            let [head, inside, behind] = [(); 3].map(|()| self.new_label());
+            self.goes_on(&head);
+            let k = self.line(format_args!("load i64, ptr {first}"));
+            let next = self.line(format_args!("add nsw i64 {k}, {}", suffixes.len()));
+            let more = self.line(format_args!("icmp sle i64 {next}, {to}"));
+            self.branch(&more, &inside, &behind);
+            self.begins(&inside);
+            self.set_int(variable, &k);
+            let open: Vec<Open> =
+                suffixes.iter().enumerate().map(|(n, suffix)| self.entry(&entries, &k, n, suffix)).collect();
+            for i in &values {
+                for entry in &open {
+                    self.open = entry.clone();
+                    self.instruction(i);
+                }
+            }
+            for entry in open {
+                self.open = entry;
+                additions.iter().for_each(|i| self.instruction(i));
+            }
+            self.does(format_args!("store i64 {next}, ptr {first}"));
+            self.does(format_args!("br label %{head}"));
+            self.begins(&behind);
+        }
+        self.open = around;
+    }
+
+    /// The n-th entry of clusters from one on.
+    fn entry(&mut self, entries: &str, first: &str, n: usize, suffix: &'static str) -> Open {
+        let k = self.element(first, "1", &n.to_string());
+        let [cluster, mask] = [offset_of!(ClusterEntry, cluster), offset_of!(ClusterEntry, mask)].map(|offset| {
+            let at = self.element(&k, &size_of::<ClusterEntry>().to_string(), &offset.to_string());
+            let q = self.address("i8", entries, &at);
+            self.line(format_args!("load i32, ptr {q}, align 4"))
+        });
+        let cluster = self.line(format_args!("zext i32 {cluster} to i64"));
+        let lanes = self.lanes.n;
+        let bits = self.line(format_args!("trunc i32 {mask} to i{lanes}"));
+        let active = self.line(format_args!("bitcast i{lanes} {bits} to {}", self.mask_type()));
+        Open { k, rest: None, entry: Some(Entry { cluster, active, suffix }) }
     }
 
     fn rest(&mut self, k: &str, to: &str) -> Rest {

@@ -23,6 +23,12 @@ impl Printer {
                 }
                 self.set_condition(to, &any);
             }
+            I::LoadDouble { slot, ref at, to } => {
+                let (p, at) = (self.pointer(slot), self.place(at));
+                let q = self.address("double", &p, &at);
+                let x = self.line(format_args!("load double, ptr {q}, align 8"));
+                self.set_scalar(to, &x);
+            }
             I::Load { slot, ref at, to } => {
                 let (p, at, ty) = (self.pointer(slot), self.place(at), self.real_type());
                 let x = self.real_at(&p, &at);

@@ -63,6 +63,26 @@ struct Open {
     k: Value,
     /// The incomplete one.
     rest: Option<Rest>,
+    /// The entry of clusters that is the vector.
+    entry: Option<Entry>,
+}
+
+/// An entry of clusters.
+#[derive(Clone)]
+struct Entry {
+    /// Its cluster, and the lanes that have an iteration.
+    cluster: Value,
+    active: Value,
+    /// What tells its registers from those of the entry that is open besides.
+    suffix: &'static str,
+}
+
+impl Open {
+    /// The lanes that have an iteration; none where all have.
+    fn active(&self) -> Option<Value> {
+        let of_rest = self.rest.as_ref().map(|rest| &rest.active);
+        self.entry.as_ref().map(|entry| &entry.active).or(of_rest).cloned()
+    }
 }
 
 /// An incomplete vector.
@@ -110,7 +130,11 @@ impl Printer {
         ]);
         constants.extend(program.scalars.iter().map(|(r, x)| (format!("s{}", r.0), real(*x))));
         constants.extend(program.integers.iter().map(|(r, x)| (format!("n{}", r.0), x.to_string())));
-        constants.extend(program.vectors.iter().map(|(r, x)| (register(*r), lanes.splat(*x))));
+        let ones = program.vectors.iter().filter_map(|(r, x)| match r {
+            Vector::One(n) => Some((one(*n), lanes.splat(*x))),
+            Vector::Each(_) => None,
+        });
+        constants.extend(ones);
         Self {
             lanes,
             single,
@@ -124,7 +148,7 @@ impl Printer {
             fields: BTreeSet::new(),
             values: 0,
             labels: 0,
-            open: Open { k: "0".to_string(), rest: None },
+            open: Open { k: "0".to_string(), rest: None, entry: None },
             loops: vec![],
         }
     }
@@ -250,34 +274,48 @@ impl Printer {
         self.write(&format!("c{}", r.0), "i1", x);
     }
 
+    /// The name of a register of the open vector.
+    fn of_vector(&self, class: char, n: u32) -> String {
+        format!("{class}{n}{}", self.open.entry.as_ref().map_or("", |entry| entry.suffix))
+    }
+
+    fn register(&self, r: Vector) -> String {
+        match r {
+            Vector::Each(n) => self.of_vector('e', n),
+            Vector::One(n) => one(n),
+        }
+    }
+
     fn vector(&mut self, r: Vector) -> Value {
-        let ty = self.lanes.vector();
-        self.read(&register(r), &ty)
+        let (name, ty) = (self.register(r), self.lanes.vector());
+        self.read(&name, &ty)
     }
 
     fn set_vector(&mut self, r: Vector, x: &str) {
-        let ty = self.lanes.vector();
-        self.write(&register(r), &ty, x);
+        let (name, ty) = (self.register(r), self.lanes.vector());
+        self.write(&name, &ty, x);
     }
 
     fn mask(&mut self, r: Mask) -> Value {
-        let ty = self.mask_type();
-        self.read(&format!("m{}", r.0), &ty)
+        let (name, ty) = (self.of_vector('m', r.0), self.mask_type());
+        self.read(&name, &ty)
     }
 
     fn set_mask(&mut self, r: Mask, x: &str) {
-        let ty = self.mask_type();
-        self.write(&format!("m{}", r.0), &ty, x);
+        let (name, ty) = (self.of_vector('m', r.0), self.mask_type());
+        self.write(&name, &ty, x);
     }
 
     /// The index of each lane: addresses are scalar.
     fn indices(&mut self, r: Indices) -> Vec<Value> {
-        (0..self.lanes.n).map(|l| self.read(&format!("i{}_{l}", r.0), "i64")).collect()
+        let name = self.of_vector('i', r.0);
+        (0..self.lanes.n).map(|l| self.read(&format!("{name}_{l}"), "i64")).collect()
     }
 
     fn set_indices(&mut self, r: Indices, x: &[Value]) {
+        let name = self.of_vector('i', r.0);
         for (l, x) in x.iter().enumerate() {
-            self.write(&format!("i{}_{l}", r.0), "i64", x);
+            self.write(&format!("{name}_{l}"), "i64", x);
         }
     }
 
@@ -383,12 +421,9 @@ impl Printer {
     }
 }
 
-/// The name of a register on lanes.
-fn register(r: Vector) -> String {
-    match r {
-        Vector::Each(n) => format!("e{n}"),
-        Vector::One(n) => format!("o{n}"),
-    }
+/// The name of a register that all vectors share.
+fn one(n: u32) -> String {
+    format!("o{n}")
 }
 
 /// A number as a literal of a double.

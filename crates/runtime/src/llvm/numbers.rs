@@ -108,6 +108,13 @@ impl Printer {
                 let x = self.field(&format!("int{n}"), "i64", offset_of!(LaunchAbi, ints) + 8 * n);
                 self.set_int(to, &x);
             }
+            I::InCluster { cluster, lane, width, component, to } => {
+                let (cluster, lane, n) = (self.int(cluster), self.int(lane), self.lanes.n);
+                let (width, component) = ((width * n).to_string(), (component * n).to_string());
+                let at = self.element(&cluster, &width, &component);
+                let at = self.element(&at, "1", &lane);
+                self.set_int(to, &at);
+            }
             I::Size { dim, to } => {
                 let x = self.size(dim);
                 self.set_int(to, &x);
@@ -257,16 +264,12 @@ impl Printer {
             }
             I::Sum { x, minus, sum } => {
                 let (x, before) = (self.vector(x), self.vector(sum));
-                let op = if minus { "fsub" } else { "fadd" };
-                let after = self.line(format_args!("{op} {ty} {before}, {x}"));
+                let after = self.added(&before, x, None, minus);
                 self.keep_active(sum, &before, &after);
             }
             I::SumOfProduct { x, y, minus, sum } => {
-                let (mut x, y, before) = (self.vector(x), self.vector(y), self.vector(sum));
-                if minus {
-                    x = self.line(format_args!("fneg {ty} {x}"));
-                }
-                let after = self.fused(&x, &y, &before);
+                let (x, y, before) = (self.vector(x), self.vector(y), self.vector(sum));
+                let after = self.added(&before, x, Some(y), minus);
                 self.keep_active(sum, &before, &after);
             }
             I::Best { x, at, best, place } => {
@@ -374,6 +377,20 @@ impl Printer {
         self.line(format_args!("fadd {ty} {product}, {z}"))
     }
 
+    /// sum ± x, or the fused sum ± x · y.
+    pub(super) fn added(&mut self, sum: &str, mut x: Value, y: Option<Value>, minus: bool) -> Value {
+        let ty = self.lanes.vector();
+        match y {
+            None => self.line(format_args!("{} {ty} {sum}, {x}", if minus { "fsub" } else { "fadd" })),
+            Some(y) => {
+                if minus {
+                    x = self.line(format_args!("fneg {ty} {x}"));
+                }
+                self.fused(&x, &y, sum)
+            }
+        }
+    }
+
     pub(super) fn select(&mut self, mask: &str, x: &str, y: &str) -> Value {
         let (ty, mask_type) = (self.lanes.vector(), self.mask_type());
         self.line(format_args!("select {mask_type} {mask}, {ty} {x}, {ty} {y}"))
@@ -381,7 +398,7 @@ impl Printer {
 
     /// Writes a register in the lanes that have an iteration.
     fn keep_active(&mut self, r: Vector, before: &str, after: &str) {
-        let active = self.open.rest.as_ref().map(|rest| rest.active.clone());
+        let active = self.open.active();
         let after = active.map_or(after.to_string(), |active| self.select(&active, after, before));
         self.set_vector(r, &after);
     }

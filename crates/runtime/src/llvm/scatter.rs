@@ -69,6 +69,16 @@ impl Printer {
                 let at = self.table_places(rows, width, columns);
                 self.add_lanes(&p, &at, &x);
             }
+            I::AddInClusters { slot, width, component, x, y, minus } => {
+                let q = self.in_cluster(slot, width, component);
+                let before = self.side_by_side(self.lanes.element(), &q);
+                let (x, y) = (self.vector(x), y.map(|y| self.vector(y)));
+                let after = self.added(&before, x, y, minus);
+                let active = self.open.active().expect("an entry of clusters is open");
+                let after = self.select(&active, &after, &before);
+                let align = bytes(self.lanes.element());
+                self.does(format_args!("store {} {after}, ptr {q}, align {align}", self.lanes.vector()));
+            }
             ref other => unreachable!("not to arrays: {other:?}"),
         }
     }

@@ -162,12 +162,16 @@ pub enum Instruction {
     Attribute { n: usize, to: Scalar },
     /// to = the n-th integer attribute of the launch.
     IntegerAttribute { n: usize, to: Integer },
+    /// to = the place of a component of an atom, by its cluster and its lane there, in an array of so many for each.
+    InCluster { cluster: Integer, lane: Integer, width: usize, component: usize, to: Integer },
     /// to = the size of a dimension.
     Size { dim: Dim, to: Integer },
     /// to = whether any of these arrays is asked for (not null).
     IsAsked { slots: Box<[usize]>, to: Condition },
 
     // Memory, by scalars.
+    /// to = an element of an f64 array.
+    LoadDouble { slot: usize, at: Address, to: Scalar },
     /// to = an element of a real array.
     Load { slot: usize, at: Address, to: Scalar },
     /// to = an element of an i32 array, as a real.
@@ -235,11 +239,20 @@ pub enum Instruction {
     /// Begins the next turn of the outermost `For`: the next row.
     NextRow,
     /// The iterations from..to in segments begin..stop, each as long as sums of lanes may stay in their type: `Lane::FLUSH`
-    /// vectors.
-    Segments { begin: Integer, stop: Integer, from: Integer, to: Integer, body: Vec<Instruction> },
+    /// vectors. `entries`: each iteration is a vector, an entry of clusters.
+    Segments { begin: Integer, stop: Integer, from: Integer, to: Integer, entries: bool, body: Vec<Instruction> },
     /// The iterations from..to on lanes. `variable`: the first one of those that are open. `single`: one vector after the
-    /// other; otherwise each instruction may be done for several vectors before the next one.
-    Lanes { variable: Integer, from: Integer, to: Integer, single: bool, body: Vec<Instruction> },
+    /// other; otherwise each instruction may be done for several vectors before the next one. `entries`: the slot of
+    /// [`ClusterArray::Entries`](madelung_core::runtime::ClusterArray), whose entries the iterations are, a vector each;
+    /// lanes whose bit is set have one.
+    Lanes {
+        variable: Integer,
+        from: Integer,
+        to: Integer,
+        single: bool,
+        entries: Option<usize>,
+        body: Vec<Instruction>,
+    },
     /// Rows from..to, waves of a mesh, in runs begin..stop that are of one line. `shape`: the mesh of the first one.
     Lines { begin: Integer, stop: Integer, from: Integer, to: Integer, shape: Shape, body: Vec<Instruction> },
     /// to = the number of iterations of the open vector.
@@ -310,6 +323,12 @@ pub enum Instruction {
     Places { first: Integer, to: Vector },
     /// to = entries − starts of their rows, as reals.
     PlacesIn { starts: usize, rows: Indices, entries: Indices, to: Vector },
+    /// to = a component of the open entries' clusters.
+    LoadInClusters { slot: usize, width: usize, component: usize, to: Vector },
+    /// to = likewise, as 32-bit integers side by side.
+    LoadIndicesInClusters { slot: usize, width: usize, component: usize, to: Indices },
+    /// Adds x, or the fused x · y, to a component of the open entries' clusters, or subtracts it, entry by entry.
+    AddInClusters { slot: usize, width: usize, component: usize, x: Vector, y: Option<Vector>, minus: bool },
     /// Writes elements `first` + k …, each of `stride` components, or adds to them where the launch (or `adds`) says so.
     StoreLanes { slot: usize, first: Option<Integer>, stride: usize, component: usize, x: Vector, adds: bool },
     /// Adds x, or the fused x · y, to channels k … of a sum, of which there are whole vectors.
@@ -403,6 +422,7 @@ impl Instruction {
             | I::CopyCondition { .. }
             | I::Attribute { .. }
             | I::IntegerAttribute { .. }
+            | I::InCluster { .. }
             | I::Size { .. }
             | I::Count { .. } => Family::Scalars,
             I::Splat { .. }
@@ -429,6 +449,7 @@ impl Instruction {
             | I::AddTo { .. }
             | I::Filled { .. } => Family::Lanes,
             I::IsAsked { .. }
+            | I::LoadDouble { .. }
             | I::Load { .. }
             | I::LoadInt { .. }
             | I::Entry { .. }
@@ -470,9 +491,14 @@ impl Instruction {
             | I::Lookup { .. }
             | I::Shifts { .. }
             | I::Places { .. }
-            | I::PlacesIn { .. } => Family::LoadsOfPairs,
+            | I::PlacesIn { .. }
+            | I::LoadInClusters { .. }
+            | I::LoadIndicesInClusters { .. } => Family::LoadsOfPairs,
             I::StoreLanes { .. } | I::AddConsecutive { .. } | I::Scatter { .. } => Family::Stores,
-            I::AddChannels { .. } | I::AddEntries { .. } | I::ScatterTable { .. } => Family::StoresOfPairs,
+            I::AddChannels { .. }
+            | I::AddEntries { .. }
+            | I::ScatterTable { .. }
+            | I::AddInClusters { .. } => Family::StoresOfPairs,
         }
     }
 }

@@ -16,7 +16,7 @@ mod registers;
 pub use instruction::{
     Address, Combine, Compare, Family, Field, Fused, Instruction, IntegerOp, Memory, Unary,
 };
-pub use lower::{lower, lower_imperative};
+pub use lower::{lower, lower_clusters, lower_imperative, lower_rows};
 pub use registers::{Class, Register, Use};
 
 pub use madelung_kernel::print::layout::Pair;

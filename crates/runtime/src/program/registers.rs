@@ -84,8 +84,10 @@ impl Instruction {
             | I::CopyCondition { .. }
             | I::Attribute { .. }
             | I::IntegerAttribute { .. }
+            | I::InCluster { .. }
             | I::Size { .. }
             | I::IsAsked { .. }
+            | I::LoadDouble { .. }
             | I::Load { .. }
             | I::LoadInt { .. }
             | I::Entry { .. }
@@ -132,6 +134,7 @@ impl Instruction {
             | I::Weights { to, .. }
             | I::NodeLoad { to, .. }
             | I::LineField { to, .. }
+            | I::LoadInClusters { to, .. }
             | I::Filled { to, .. } => f(R::Vector(to), Write),
             I::CopyLanes { from, to } => {
                 f(R::Vector(from), Read);
@@ -214,7 +217,7 @@ impl Instruction {
                 f(R::Indices(columns), Read);
                 f(R::Vector(to), Write);
             }
-            I::LoadIndices { to, .. } => f(R::Indices(to), Write),
+            I::LoadIndices { to, .. } | I::LoadIndicesInClusters { to, .. } => f(R::Indices(to), Write),
             I::Lookup { index, to, .. } => {
                 f(R::Indices(index), Read);
                 f(R::Indices(to), Write);
@@ -232,7 +235,7 @@ impl Instruction {
             | I::AddEntries { x, .. }
             | I::AddConsecutive { x, .. }
             | I::NodeAdd { x, .. } => f(R::Vector(x), Read),
-            I::AddChannels { x, y, .. } => {
+            I::AddChannels { x, y, .. } | I::AddInClusters { x, y, .. } => {
                 f(R::Vector(x), Read);
                 y.iter_mut().for_each(|y| f(R::Vector(y), Read));
             }

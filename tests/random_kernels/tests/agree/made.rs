@@ -24,12 +24,16 @@ fn made(text: &str, options: &str) -> &'static Kernel {
     all[0].kernel()
 }
 
-/// Every list and context in which the forms of a kernel run.
-fn contexts(of: &ByChance) -> Vec<(Full, bool)> {
+/// Every list in which the forms of a kernel run, and whether gradients are scattered and pairs taken in clusters.
+fn contexts(of: &ByChance) -> Vec<(Full, bool, PairLoops)> {
     let transposed = of.forms.iter().any(|f| f.member == Member::Gradient && f.lists == Lists::Any);
-    let mut all = vec![(Full::Full, false), (Full::Full, true)];
+    let mut all = vec![
+        (Full::Full, false, PairLoops::Rows),
+        (Full::Full, false, PairLoops::Clusters),
+        (Full::Full, true, PairLoops::Rows),
+    ];
     if transposed {
-        all.push((Full::Directed, false));
+        all.push((Full::Directed, false, PairLoops::Rows));
     }
     all
 }
@@ -59,15 +63,15 @@ fn same_bits(seed: u64, compiled: &'static Kernel) -> usize {
     let (of, cotangents) = world(seed, &text);
     let mut count = 0;
     for backend in &backends() {
-        for (full, scatter) in contexts(&of) {
-            let rows = Context { backend, pair_loops: PairLoops::Rows, scatter, ..madelung_cpu::context() };
+        for (full, scatter, pair_loops) in contexts(&of) {
+            let context = Context { backend, pair_loops, scatter, ..madelung_cpu::context() };
             for dtype in [DType::F64, DType::F32] {
                 for member in MEMBERS {
                     let [got, want] = [kernel, compiled].map(|kernel| {
-                        evaluated(&Given::new(kernel, &of, full), &rows, dtype, &cotangents, &[member])
+                        evaluated(&Given::new(kernel, &of, full), &context, dtype, &cotangents, &[member])
                     });
                     let what =
-                        format!("{member:?}, {dtype:?}, {:?}, {full:?}, scatter: {scatter}", backend.isa());
+                        format!("{member:?}, {dtype:?}, {:?}, {full:?}, {scatter}, {pair_loops:?}", backend.isa());
                     let (got, want) = (bits(&got), bits(&want));
                     let differ = got.iter().zip(&want).filter(|(x, y)| x != y).count();
                     assert!(got.len() == want.len() && differ == 0, "{what}: {differ} of {}", got.len());
@@ -103,9 +107,8 @@ fn agrees(seed: u64, worst: &mut Worst) {
     let exact = interpreted(&of, &of.world);
     let floors: Vec<f64> = sensitivity(&of, &exact).iter().map(|s| 0.1 + s / JITTER).collect();
     for backend in &backends() {
-        for (full, scatter) in contexts(&of) {
-            let context =
-                Context { backend, pair_loops: PairLoops::Rows, scatter, ..madelung_cpu::context() };
+        for (full, scatter, pair_loops) in contexts(&of) {
+            let context = Context { backend, pair_loops, scatter, ..madelung_cpu::context() };
             let given = Given::new(kernel, &of, full);
             let got = evaluated(&given, &context, DType::F64, &cotangents, &MEMBERS);
             for (n, got) in got.iter().enumerate() {

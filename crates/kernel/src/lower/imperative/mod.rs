@@ -133,9 +133,7 @@ pub(super) fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
     Ok(Source {
         kernel,
         imperative: Some(body),
-        fast: vec![],
-        scatter: false,
-        small: false,
+        options: super::Options::default(),
         docs: docs(f),
         visibility: f.vis.clone(),
         ident: f.sig.ident.clone(),

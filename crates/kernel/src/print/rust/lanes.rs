@@ -62,8 +62,13 @@ impl Printer<'_> {
         let mask = |p: &Self, v: Val| {
             if p.varies(v) { p.real(v) } else { format!("L::mask({})", p.scalar(v)) }
         };
-        if let Some(n) = self.packed(v) {
-            return Some(format!("L::load(theirs{}.add({n} * L::N))", self.entry));
+        if let Some(clusters) = self.clusters {
+            if let Some(n) = clusters.packed_component(self.b, v) {
+                return Some(format!("L::load(theirs{}.add({n} * L::N))", self.entry));
+            }
+            if let Some(n) = clusters.packed_element(self.b, v) {
+                return Some(format!("L::index(theirs{}.add({n} * L::N).cast::<i32>())", self.entry));
+            }
         }
         if let Some(text) = self.paired(v) {
             return Some(text);
@@ -93,9 +98,6 @@ impl Printer<'_> {
                 self.load_lanes("index", format!("p{}.add(k{id})", self.list_slot(id, Array::PairRow)))
             }
             IndexOf { param, array, row } => {
-                if let Some(n) = self.packed_element(param, row) {
-                    return Some(format!("L::index(theirs{}.add({n} * L::N).cast::<i32>())", self.entry));
-                }
                 let slot = self.layout.slot(param, array);
                 match self.b.op(row) {
                     PairEntry(_) if self.transposed(id) => {

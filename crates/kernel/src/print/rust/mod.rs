@@ -9,6 +9,7 @@ pub mod rows;
 pub mod strips;
 mod tables;
 
+use super::cluster::layout_of_rows;
 use super::layout::{Array, Layout, Pair, scalar_position};
 use super::needed::needed;
 use crate::cluster::Clusters;
@@ -32,10 +33,8 @@ const SAFETY: &str = "// SAFETY: `rt::LaunchAbi` is made by the backend alone, w
      // against the kernel's declaration; rows lo..hi are this call's own.\n";
 
 /// The second phase of a part in cluster form: the loop's sums are given, row by row, behind the last slot.
-/// Its launch is bound as for the part that the form is of.
 pub fn rows_function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &str) -> String {
-    let (slots, reductions) = (of_part.slots.clone(), of_part.reductions.clone());
-    let layout = Layout { slots, reductions, ..Layout::new(kernel, &clusters.part) };
+    let layout = layout_of_rows(kernel, clusters, of_part);
     text(Printer { given: Some(clusters), ..Printer::new(kernel, &clusters.part.body, &layout) }, name)
 }
 
@@ -489,7 +488,7 @@ impl<'a> Printer<'a> {
         if self.layout.fused.contains(&v) || self.layout.subtracted.contains(&v) {
             return;
         }
-        if let Some(n) = self.packed(v) {
+        if let Some(n) = self.clusters.and_then(|c| c.packed_component(self.b, v)) {
             self.line(&format!("let v{v} = rt::get(mine, {n} * L::N);"));
             return;
         }

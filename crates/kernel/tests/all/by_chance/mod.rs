@@ -11,7 +11,7 @@ use geometry::STEP;
 use interpreter::{World, run_body};
 use madelung_kernel::forms::{Form, forms};
 use madelung_kernel::ir::{Kernel, Role};
-use madelung_kernel::lower::{Source, lower_block};
+use madelung_kernel::lower::{Options, Source, lower_block};
 use world::{difference, directed, moved, of_outputs, rms, world};
 
 /// The number of kernels.
@@ -40,7 +40,7 @@ impl ByChance {
         let mut worlds = (0..WORLDS).map(|n| directed(kernel, &world(kernel, seed + 7 + 1000 * n)));
         let world = worlds.find(|w| is_tame(kernel, w));
         let world = world.unwrap_or_else(|| panic!("kernel {seed}: no tame world\n{text}"));
-        let forms = forms(kernel, &source.fast, true).unwrap_or_else(|e| panic!("kernel {seed}: {e}"));
+        let forms = forms(kernel, &Options { scatter: true, ..source.options.clone() }).unwrap_or_else(|e| panic!("kernel {seed}: {e}"));
         Self { seed, source, forms, world }
     }
 }

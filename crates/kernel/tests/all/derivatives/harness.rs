@@ -10,7 +10,7 @@ use madelung_kernel::cluster::clusters;
 use madelung_kernel::derivative::tangent;
 use madelung_kernel::forms::{Form, Lists, Member, forms};
 use madelung_kernel::ir::{Kernel, Role};
-use madelung_kernel::lower::Source;
+use madelung_kernel::lower::{Options, Source};
 use madelung_kernel::reverse::{adjoint, separate};
 use std::cell::RefCell;
 
@@ -72,12 +72,11 @@ impl Check {
 
     fn forms(&self) -> Vec<Form> {
         let kernel = &self.source.kernel;
-        let mut fast = self.source.fast.clone();
-        if fast.is_empty() {
-            // With one, general gradients have cluster forms, too.
-            fast.extend(inputs(kernel).first().map(|p| vec![*p]));
+        let mut options = Options { scatter: true, clusters: true, ..self.source.options.clone() };
+        if options.fast.is_empty() {
+            options.fast.extend(inputs(kernel).first().map(|p| vec![*p]));
         }
-        let made = forms(kernel, &fast, true).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+        let made = forms(kernel, &options).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
         made.into_iter().filter(|f| self.full || f.lists != Lists::Full).collect()
     }
 

@@ -121,7 +121,7 @@ fn a_sum_over_pairs() {
             .sum();
         vec![0.5 * d.real("charges", i) * e]
     });
-    check.source.fast = vec![vec![0], vec![0, 4], vec![0, 1, 4]];
+    check.source.options.fast = vec![vec![0], vec![0, 4], vec![0, 1, 4]];
     run("a_sum_over_pairs", &check);
 }
 

@@ -232,7 +232,7 @@ fn stopped_gradients_are_constants() {
     world.arrays.insert((1, Role::COTANGENT), vec![1.0; 10]);
     world.arrays.insert((0, Role::FIRST), vec![1.0; 10]);
     let square: Vec<f64> = world.arrays[&(0, Role::VALUE)].iter().map(|x| x * x).collect();
-    let forms = madelung_kernel::forms::forms(kernel, &[], false).unwrap();
+    let forms = madelung_kernel::forms::forms(kernel, &Default::default()).unwrap();
     for (form, role, p) in [(3, Role::COTANGENT, 0), (1, Role::FIRST, 1)] {
         let got = crate::by_chance::interpreter::run(kernel, &world, &forms[form].parts);
         super::harness::close("stopped", "k", &got[&(p, role)], &square, 1e-15);

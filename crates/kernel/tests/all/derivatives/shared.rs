@@ -24,7 +24,7 @@ fn members_in_a_range_loop() {
     let body = "let mut p = 0.0; for m in 0..n { for k in waves.members(atoms.of(i)) { p += sin(u[k] * x[i] * (m as \
                 Real)); } } out[i] = p;";
     let source = source(&kernel(parameters, body));
-    let error = madelung_kernel::forms::forms(&source.kernel, &[], false).expect_err("it has no transpose");
+    let error = madelung_kernel::forms::forms(&source.kernel, &Default::default()).expect_err("it has no transpose");
     assert!(error.contains("inside another loop"), "{error}");
 }
 
@@ -139,11 +139,11 @@ fn a_derivative_is_taken_as_given() {
     let x = world.arrays[&(0, Role::VALUE)].clone();
     let expected: Vec<f64> = x.iter().map(|x| 12.0 * x).collect();
     for (form, role, p) in [(3, Role::COTANGENT, 0), (1, Role::FIRST, 1)] {
-        let forms = madelung_kernel::forms::forms(kernel, &[], false).unwrap();
+        let forms = madelung_kernel::forms::forms(kernel, &Default::default()).unwrap();
         let got = crate::by_chance::interpreter::run(kernel, &world, &forms[form].parts);
         super::harness::close("own derivative", "f", &got[&(p, role)], &expected, 1e-15);
     }
-    let forms = madelung_kernel::forms::forms(kernel, &[], false).unwrap();
+    let forms = madelung_kernel::forms::forms(kernel, &Default::default()).unwrap();
     let got = crate::by_chance::interpreter::run(kernel, &world, &forms[4].parts);
     let along = Role::COTANGENT.with(Role::FIRST);
     super::harness::close("its own derivative", "f", &got[&(0, along)], &[12.0; 10], 1e-15);

@@ -152,7 +152,7 @@ fn grids_are_no_full_lists() {
     };
     let forms = |source: &str| {
         let lowered = lower_block(&syn::parse_str(source).expect("source")).expect("a kernel");
-        madelung_kernel::forms::forms(&lowered[0].kernel, &[], false).map(|_| ())
+        madelung_kernel::forms::forms(&lowered[0].kernel, &Default::default()).map(|_| ())
     };
     assert_eq!(forms(&kernel("&Pairs<Point>", "list.row(i)")), Ok(()));
     let error = forms(&kernel("&HashGrid<Point, Point>", "list.query(x[i], radius)")).unwrap_err();

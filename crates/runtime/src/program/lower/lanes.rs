@@ -67,9 +67,12 @@ impl Lowering<'_> {
     }
 
     /// Code for a value that varies; none for the variable of the loop itself, and what is as good.
-    fn lane_value(&mut self, v: Val, op: &Op) -> Option<OnLanes> {
+    pub(super) fn lane_value(&mut self, v: Val, op: &Op) -> Option<OnLanes> {
         use Op::*;
         let id = self.lanes.as_ref()?.id;
+        if let Some(x) = self.of_columns(v) {
+            return Some(x);
+        }
         if let Some(x) = self.pair(v) {
             return Some(OnLanes::Real(x));
         }
@@ -85,6 +88,7 @@ impl Lowering<'_> {
         }
         Some(OnLanes::Real(match *op {
             LoopVar(_) | Row => return None,
+            PairColumn(_) if self.run.is_some() => return None,
             PairEntry(_) if !self.transposed(id) => return None,
             PairEntry(_) => return Some(OnLanes::Index(self.load_entries(id))),
             PairColumn(_) => return Some(self.load_indices(self.list_slot(id, Array::Column))),

@@ -32,6 +32,9 @@ impl<'a> Lowering<'a> {
     }
 
     pub(super) fn data_loop(&mut self, id: LoopId, range: Range, body: &'a [Stmt]) {
+        if let Some(clusters) = self.given {
+            return self.given_sums(clusters);
+        }
         self.data_loops.insert(id, range);
         let bounds = self.bounds(range);
         if strips::in_strips(body) {
@@ -51,7 +54,7 @@ impl<'a> Lowering<'a> {
         self.add_totals(&sums);
         let segment = self.end();
         let (from, to) = bounds;
-        self.emit(I::Segments { begin, stop, from, to, body: segment });
+        self.emit(I::Segments { begin, stop, from, to, entries: false, body: segment });
         self.end_bests(&bests);
     }
 
@@ -133,6 +136,6 @@ impl<'a> Lowering<'a> {
         let body = self.end();
         self.paired = outside;
         self.lanes = before;
-        self.emit(I::Lanes { variable, from, to, single: false, body });
+        self.emit(I::Lanes { variable, from, to, single: false, entries: None, body });
     }
 }

@@ -1,6 +1,7 @@
 //! From a part of a form to a program. The printer of Rust is the model: what it decides (rows on lanes, nodes on lanes,
 //! strips, fused products) is asked of it, and what it would write is emitted as instructions.
 
+mod cluster;
 mod imperative;
 mod lanes;
 mod loops;
@@ -11,12 +12,14 @@ mod scalar;
 mod stmt;
 mod strips;
 
+pub use cluster::{lower_clusters, lower_rows};
 pub use imperative::lower_imperative;
 
 use super::{
     Address, Class, Condition, Indices, Instruction, Integer, Mask, Program, Room, Scalar, Shape, Table,
     Vector,
 };
+use madelung_kernel::cluster::Clusters;
 use madelung_kernel::ir::{Acc, Body, Dim, Kernel, LoopId, Op, ParamId, Range, Role, Stmt, Val};
 use madelung_kernel::mirror::Part;
 use madelung_kernel::print::layout::{Array, Layout, Pair};
@@ -93,6 +96,9 @@ struct Lowering<'a> {
     rows: Option<(HashMap<Val, printed_rows::Often>, HashSet<Val>)>,
     /// Whether lanes are nodes of a mesh.
     nodes: bool,
+    /// The run of a cluster form's first phase, and the form whose second phase this is.
+    run: Option<cluster::Run<'a>>,
+    given: Option<&'a Clusters>,
     /// Pairs of functions that are there, by open block.
     paired: Vec<HashMap<(Val, Pair), [Vector; 2]>>,
     data_loops: HashMap<LoopId, Range>,
@@ -128,6 +134,8 @@ impl<'a> Lowering<'a> {
             lanes: None,
             rows: None,
             nodes: false,
+            run: None,
+            given: None,
             paired: vec![HashMap::new()],
             data_loops: HashMap::new(),
             needed: needed(b),

@@ -10,7 +10,7 @@ impl Lowering<'_> {
         if self.layout.fused.contains(&v) || self.layout.subtracted.contains(&v) {
             return;
         }
-        if let Some(x) = self.single(v) {
+        if let Some(x) = self.of_run(v).or_else(|| self.single(v)) {
             self.values.insert(v, x);
         }
         self.meshes(v);

@@ -101,6 +101,10 @@ impl<'a> Lowering<'a> {
 
     fn accumulate(&mut self, m: Acc, v: Val) {
         let (v, sign) = self.layout.signed(self.b, v);
+        self.accumulate_signed(m, v, sign);
+    }
+
+    pub(super) fn accumulate_signed(&mut self, m: Acc, v: Val, sign: char) {
         let Some(lanes) = &self.lanes else {
             let (x, sum) = (self.term(v), self.sums[&m]);
             let op = if sign == '-' { Combine::Sub } else { Combine::Add };

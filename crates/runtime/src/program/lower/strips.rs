@@ -51,10 +51,10 @@ impl<'a> Lowering<'a> {
         let of_strip = self.end();
         self.lanes = None;
         self.paired = outside;
-        self.emit(I::Lanes { variable, from: begin, to: stop, single: true, body: of_strip });
+        self.emit(I::Lanes { variable, from: begin, to: stop, single: true, entries: None, body: of_strip });
         self.add_totals(&sums);
         let segment = self.end();
-        self.emit(I::Segments { begin, stop, from, to, body: segment });
+        self.emit(I::Segments { begin, stop, from, to, entries: false, body: segment });
         self.end_bests(&bests);
     }
 
@@ -134,7 +134,7 @@ impl<'a> Lowering<'a> {
         let of_pair = self.end();
         self.emit(I::For { variable: pair, from: zero, to: pairs, body: of_pair });
         let segment = self.end();
-        self.emit(I::Segments { begin, stop, from, to, body: segment });
+        self.emit(I::Segments { begin, stop, from, to, entries: false, body: segment });
     }
 
     fn is_not_zero(&mut self, x: super::Scalar) -> Single {
