@@ -1,11 +1,14 @@
 """Kernels made at run time beside those compiled with the library, and beside NVIDIA Warp, in one run.
 
-    python benches/python/kernels.py [--atoms 1728] [--cutoff 10] [--threads 1] [--warp | --first] [--json FILE]
+    python benches/python/kernels.py [--atoms 1728] [--cutoff 10] [--threads 1] [--clusters | --warp | --first]
+        [--json FILE]
 
 The library's own sources of the real-space Ewald sum and of a Lennard-Jones fluid, compiled with it by rustc, made at
 run time by LLVM, and run in the interpreter: values, forces, the gradient by everything with a weight for each atom,
 and its derivative along a direction (a Hessian-vector product), on a full list, row by row, one thread; ns of its time
 per directed pair, the least of several turns, in which all take their part. All give the same bits, which is checked.
+
+`--clusters`: the same on a list in clusters of atoms, without gradients by the cell.
 
 `--warp`: energies of the fluid and their gradient by positions beside a kernel of Warp (PyPI's warp-lang) with
 its tape, over the same list, on the CPU; milliseconds, medians.
@@ -36,6 +39,7 @@ def main() -> None:
     parser.add_argument("--atoms", type=int, default=1728)
     parser.add_argument("--cutoff", type=float, default=10.0)
     parser.add_argument("--threads", type=int, default=1, help="of Madelung, beside Warp")
+    parser.add_argument("--clusters", action="store_true")
     parser.add_argument("--warp", action="store_true")
     parser.add_argument("--first", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -62,6 +66,11 @@ def fluid(options: argparse.Namespace, dtype: Any) -> dict[str, Any]:
     sites = np.indices((per_axis,) * 3).reshape(3, -1).T[: options.atoms]
     positions = (sites + 0.5 + 0.3 * rng.uniform(-1, 1, sites.shape)) * side / per_axis
     neighbors, ptr, shifts = mn.neighbor_list(positions, options.cutoff, side * np.eye(3))
+    count, columns = len(shifts), neighbors[1]
+    if options.clusters:
+        found = mn.find_neighbors(positions, options.cutoff, side * np.eye(3))
+        assert found.form == "clusters"
+        ptr, columns, shifts = found.index, found.columns, found.images
     table = {"epsilon": 0.01, "sigma": 1.5}
     return {
         "positions": positions.astype(dtype),
@@ -75,7 +84,8 @@ def fluid(options: argparse.Namespace, dtype: Any) -> dict[str, Any]:
         "atoms": np.zeros(len(positions), np.int32),
         "types": np.zeros(len(positions), np.int32),
         "pairs_ptr": ptr,
-        "pairs": neighbors[1],
+        "pairs": columns,
+        "pairs_count": count,
         "pairs_shifts": shifts,
         "pairs_kind": FULL | CHECKED,
         **{name: np.full((1, 1), x, dtype) for name, x in table.items()},
@@ -120,7 +130,7 @@ def beside_rustc(options: argparse.Namespace) -> list[dict[str, Any]]:
             ) -> Any:
                 flat = [given[i.name] for i in op.inputs]
                 names = [op.inputs[k].name for k in op.reals]
-                everything = (1 << len(names)) - 1
+                everything = (1 << len(names)) - 1 & ~(op.bits("cell") if options.clusters else 0)
                 direction = [along.get(k, np.ones((1, 1), given["positions"].dtype)) for k in names]
                 extra, want = {
                     VALUE: ([], 0),
@@ -148,7 +158,7 @@ def beside_rustc(options: argparse.Namespace) -> list[dict[str, Any]]:
                     for kind, op in ops.items():
                         start = time.thread_time_ns()
                         call(op, member)
-                        least[kind] = min(least[kind], (time.thread_time_ns() - start) / len(given["pairs"]))
+                        least[kind] = min(least[kind], (time.thread_time_ns() - start) / given["pairs_count"])
                 ratios = {kind: least[kind] / least["rustc"] for kind in ops}
                 rows.append({"kernel": name, "dtype": np.dtype(dtype).name, "member": title, "ns": least})
                 print(
@@ -255,9 +265,9 @@ def beside_warp(options: argparse.Namespace) -> list[dict[str, Any]]:
                 run()
                 times[kind].append(1e3 * (time.perf_counter() - start))
         medians = {kind: statistics.median(of) for kind, of in times.items()}
-        rows.append({"threads": options.threads, "pairs": len(given["pairs"]), "ms": medians})
+        rows.append({"threads": options.threads, "pairs": given["pairs_count"], "ms": medians})
         print(
-            f"{len(given['pairs'])} pairs, energies and gradient: Warp {medians['Warp']:.2f} ms, "
+            f"{given['pairs_count']} pairs, energies and gradient: Warp {medians['Warp']:.2f} ms, "
             f"Madelung on {options.threads} threads {medians['Madelung']:.2f} ms "
             f"({medians['Warp'] / medians['Madelung']:.1f} times as fast)"
         )

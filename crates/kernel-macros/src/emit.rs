@@ -20,7 +20,8 @@ pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn:
     let (functions, descriptor) = match &source.imperative {
         Some(body) => imperative_items(kernel, text, body),
         None => {
-            let forms = forms(kernel, &source.options).map_err(|e| syn::Error::new(source.ident.span(), e))?;
+            let forms =
+                forms(kernel, &source.options).map_err(|e| syn::Error::new(source.ident.span(), e))?;
             items(kernel, text, &forms, source.options.small)
         }
     };

@@ -124,8 +124,8 @@ macro_rules! by_isa {
         #[cfg(target_arch = "x86_64")]
         const RUN: [$crate::Run; 3] = [
             $f::<$crate::lanes::$portable>,
-            $crate::by_isa!(@with "avx2,fma", $f on $avx2),
-            $crate::by_isa!(@with "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $f on $avx512),
+        $crate::by_isa!(@with "avx2,fma", $f on $avx2),
+        $crate::by_isa!(@with "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $f on $avx512),
         ];
         #[cfg(not(target_arch = "x86_64"))]
         const RUN: [$crate::Run; 3] = [$f::<$crate::lanes::$portable>; 3];
@@ -161,7 +161,7 @@ macro_rules! entry_points {
 macro_rules! small_entry_points {
     ($f:ident) => {{
         const F64: [$crate::Run; 3] = {
-            let [portable, avx2, _] = $crate::by_isa!($f on Portable64 Avx2F64 Avx2F64);
+        let [portable, avx2, _] = $crate::by_isa!($f on Portable64 Avx2F64 Avx2F64);
             [portable, avx2, avx2]
         };
         $crate::EntryPoints::Compiled { f32: [$f::<$crate::lanes::Portable32>; 3], f64: F64 }

@@ -15,7 +15,8 @@ use crate::ir::{
 };
 use crate::mirror::Part;
 use crate::rewrite::rewrite;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A part in cluster form.
 #[derive(Clone, Debug)]
@@ -79,7 +80,9 @@ impl Clusters {
             Op::Load { param, role, row: Some(row), component, .. } if of_atom(row) => {
                 self.place(param, role, component)
             }
-            Op::LoadInt { param, row, component } if of_atom(row) => self.place(param, Role::VALUE, component),
+            Op::LoadInt { param, row, component } if of_atom(row) => {
+                self.place(param, Role::VALUE, component)
+            }
             _ => None,
         }
     }
@@ -133,10 +136,10 @@ fn joined_sums(src: &Body, in_loop: &[Stmt]) -> Body {
         _ => None,
     });
     let begin: HashMap<Acc, Val> = declared.collect();
-    let mut first = HashMap::new();
+    let mut first = HashMap::default();
     let equal: HashMap<Acc, Acc> =
         terms.iter().map(|(m, terms)| (*m, *first.entry((begin.get(m), terms)).or_insert(*m))).collect();
-    let mut reads: HashMap<Acc, usize> = HashMap::new();
+    let mut reads: HashMap<Acc, usize> = HashMap::default();
     for m in src.ops().filter_map(Op::of_acc) {
         *reads.entry(equal.get(&m).copied().unwrap_or(m)).or_default() += 1;
     }
@@ -152,7 +155,7 @@ fn joined_sums(src: &Body, in_loop: &[Stmt]) -> Body {
         _ => None,
     };
     // For each sum of two sums the one that takes up the other.
-    let mut into = HashMap::new();
+    let mut into = HashMap::default();
     let mut b = rewrite(src, &mut |b, v, op, ty| match (src.op(v), op) {
         (_, Op::Read(m)) => b.copy_op(Op::Read(equal.get(&m).copied().unwrap_or(m)), ty),
         (Op::Add(x, y), Op::Add(sum, _)) if alone(x).is_some() && alone(y).is_some() => {
@@ -182,7 +185,7 @@ fn paired(kernel: &Kernel, part: &Part, joins: bool) -> Option<Clusters> {
     let (loop_id, list, body) = only_loop(kernel, part)?;
     let mut pair = Pair::new(src, part.index, loop_id);
     let mut sums = BTreeMap::new();
-    let mut terms: HashMap<Acc, Vec<Val>> = HashMap::new();
+    let mut terms: HashMap<Acc, Vec<Val>> = HashMap::default();
     for s in body {
         if let Stmt::Accumulate(m, v) = s {
             terms.entry(*m).or_default().push(*v);
@@ -285,7 +288,7 @@ fn only_loop<'a>(kernel: &Kernel, part: &'a Part) -> Option<(LoopId, ParamId, &'
 /// Whether a sum ends in sums over all rows of the system alone, with equal weights: then the row may have the column's
 /// contribution, too.
 fn is_pooled(src: &Body, m: Acc) -> bool {
-    let mut depends = HashSet::new();
+    let mut depends = HashSet::default();
     for s in src.stmts() {
         match s {
             Stmt::Let(v) => {
@@ -349,7 +352,14 @@ impl<'a> Pair<'a> {
     fn new(src: &'a Body, index: Dim, id: LoopId) -> Self {
         let mut b = Body::new(Some(src));
         b.canonical_signs = true;
-        Self { src, b, index, id, known: [HashMap::new(), HashMap::new()], joined: HashMap::new() }
+        Self {
+            src,
+            b,
+            index,
+            id,
+            known: [HashMap::default(), HashMap::default()],
+            joined: HashMap::default(),
+        }
     }
 
     /// A value of the row, the column, their system or the image; None for any other.

@@ -2,7 +2,7 @@
 
 use crate::ir::{Acc, Body, Function, Kernel, Kind, Op, Role, Stmt, Template, Type, Val, ValueMap};
 use crate::rewrite::mapped;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 /// The partial derivatives of `op`, whose value is `v`, by each real argument. All values are of `b`.
 /// (`Select` is not here: its derivative selects, so that the branch not taken cannot poison the result.)
@@ -113,9 +113,9 @@ pub fn tangent(kernel: &Kernel, src: &Body, direction: Role) -> Body {
         kernel,
         src,
         b: Body::new(Some(src)),
-        map: ValueMap::new(),
-        dot: vec![HashMap::new()],
-        acc_dot: HashMap::new(),
+        map: ValueMap::default(),
+        dot: vec![HashMap::default()],
+        acc_dot: HashMap::default(),
         direction,
     };
     t.block(src.stmts());
@@ -149,7 +149,7 @@ impl Tangent<'_> {
 
     fn inner(&mut self, is_loop: bool, stmts: &[Stmt]) -> Vec<Stmt> {
         self.b.open(is_loop);
-        self.dot.push(HashMap::new());
+        self.dot.push(HashMap::default());
         self.block(stmts);
         self.dot.pop();
         self.b.close()

@@ -6,7 +6,7 @@
 
 use crate::ir::{Body, Op, Val};
 use crate::rewrite::rewrite;
-use std::collections::HashSet;
+use rustc_hash::FxHashSet as HashSet;
 
 /// The body with its products arranged.
 pub(crate) fn factored(src: &Body) -> Body {
@@ -21,7 +21,7 @@ pub(crate) fn factored_after(src: &Body, clean: &dyn Fn(&mut Body)) -> Body {
 
 fn once(src: &Body, clean: &dyn Fn(&mut Body)) -> Body {
     let uses = src.uses();
-    let mut f = Factor { shared: HashSet::new() };
+    let mut f = Factor { shared: HashSet::default() };
     let mut b = rewrite(src, &mut |b, v, op, ty| {
         let n = match op {
             Op::Mul(x, y) => f.product(b, x, y),

@@ -6,18 +6,19 @@
 
 use crate::ir::{Acc, Body, Op, Stmt, Val, ValueMap, accumulators, walk};
 use crate::rewrite::mapped;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 
 /// The body with its data loops straightened.
 pub fn flatten(src: &Body) -> Body {
-    let mut f = Flatten { src, b: Body::new(Some(src)), map: ValueMap::new(), now: HashMap::new() };
+    let mut f = Flatten { src, b: Body::new(Some(src)), map: ValueMap::default(), now: HashMap::default() };
     f.block(src.stmts(), false, None);
     f.b
 }
 
 /// A body without loops over data, straightened as if it stood in one: its rows can run on lanes.
 pub(crate) fn straightened(src: &Body) -> Body {
-    let mut f = Flatten { src, b: Body::new(Some(src)), map: ValueMap::new(), now: HashMap::new() };
+    let mut f = Flatten { src, b: Body::new(Some(src)), map: ValueMap::default(), now: HashMap::default() };
     f.block(src.stmts(), true, None);
     f.b
 }

@@ -14,7 +14,8 @@ pub use function::Function;
 pub(crate) use function::Parity;
 pub use madelung_kernel_abi::{ParamKind as Kind, Query, Role, SlotArray as Array};
 pub use op::{OfWave, Op};
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 
 /// A value, by number.
 pub type Val = usize;

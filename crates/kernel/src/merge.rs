@@ -2,7 +2,7 @@
 
 use crate::ir::{Acc, Body, Op, Stmt, Val};
 use crate::rewrite::rewrite;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 /// The body with equal sums merged.
 pub(crate) fn merged(src: &Body) -> Body {
@@ -58,8 +58,8 @@ impl Sums {
 fn once(src: &Body) -> Option<Body> {
     let mut sums = Sums::default();
     sums.block(src, src.stmts());
-    let mut first: HashMap<&Terms, Acc> = HashMap::new();
-    let mut into: HashMap<Acc, Acc> = HashMap::new();
+    let mut first: HashMap<&Terms, Acc> = HashMap::default();
+    let mut into: HashMap<Acc, Acc> = HashMap::default();
     let mut accs: Vec<_> = sums.terms.iter().filter(|(m, _)| !sums.apart.contains(m)).collect();
     accs.sort_unstable();
     for (m, terms) in accs {
@@ -74,14 +74,14 @@ fn once(src: &Body) -> Option<Body> {
         return None;
     }
     // Reads of one sum in one block are one value.
-    let mut known: HashMap<(Acc, usize), Val> = HashMap::new();
-    let mut same: HashMap<Val, (Acc, Val)> = HashMap::new();
+    let mut known: HashMap<(Acc, usize), Val> = HashMap::default();
+    let mut same: HashMap<Val, (Acc, Val)> = HashMap::default();
     for (m, block, v) in sums.reads {
         if let Some(kept) = into.get(&m) {
             same.insert(v, (*kept, *known.entry((*kept, block)).or_insert(v)));
         }
     }
-    let mut made: HashMap<Val, Val> = HashMap::new();
+    let mut made: HashMap<Val, Val> = HashMap::default();
     let mut body = rewrite(src, &mut |b, v, op, ty| match (op, same.get(&v)) {
         (Op::Read(_), Some((kept, of))) => match made.get(of) {
             Some(n) => *n,

@@ -7,7 +7,8 @@
 use crate::derivative::{is_differentiable, partials};
 use crate::ir::{Acc, Body, Dim, Kernel, Op, Role, Stmt, Type, Val, ValueMap, accumulators, declared, walk};
 use crate::rewrite::mapped;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The adjoint of `src`, together with its values: every output is stored, and every differentiable input gets
 /// its cotangent contributed, from the cotangents of the outputs.
@@ -18,7 +19,7 @@ pub fn adjoint(kernel: &Kernel, src: &Body) -> Body {
 /// Forward, then backward with every loop run again. Always right.
 pub fn separate(kernel: &Kernel, src: &Body) -> Body {
     let mut r = Reverse::new(kernel, src);
-    let mut map = ValueMap::new();
+    let mut map = ValueMap::default();
     r.replay(src.stmts(), &mut map, Keep::All);
     r.reverse(src.stmts(), &mut map, false);
     r.b
@@ -34,7 +35,7 @@ fn fused(kernel: &Kernel, src: &Body) -> Option<Body> {
     }
     let at = stmts.iter().position(|s| is_loop(&s))?;
     let mut r = Reverse::new(kernel, src);
-    let mut map = ValueMap::new();
+    let mut map = ValueMap::default();
     r.replay(&stmts[..at], &mut map, Keep::All);
     let before = r.b.stmts().len();
     r.replay(&stmts[at + 1..], &mut map, Keep::All);
@@ -53,7 +54,7 @@ fn after_the_loop(b: &Body, before: usize) -> Option<Vec<Stmt>> {
     let stmts = b.stmts();
     let at = stmts.iter().position(|s| matches!(s, Stmt::For { .. }))?;
     let Stmt::For { body, .. } = &stmts[at] else { return None };
-    let mut late_values: HashSet<Val> = HashSet::new();
+    let mut late_values: HashSet<Val> = HashSet::default();
     // Sums that are used behind the loop: their later uses stay there, too.
     let mut late_sums = accumulators(body);
     let (mut early, mut late) = (stmts[..before].to_vec(), vec![]);
@@ -104,7 +105,7 @@ fn sums_used(b: &Body, stmts: &[Stmt]) -> BTreeSet<Acc> {
 
 /// The values that statements define or read.
 fn values_used(b: &Body, stmts: &[Stmt]) -> HashSet<Val> {
-    let mut used = HashSet::new();
+    let mut used = HashSet::default();
     for s in walk(stmts) {
         if let Stmt::Let(v) = s {
             used.insert(*v);
@@ -158,9 +159,9 @@ impl<'a> Reverse<'a> {
             src,
             b: Body::new(Some(src)),
             adjoints: vec![BTreeMap::new()],
-            loops: HashMap::new(),
-            accs: HashMap::new(),
-            channel_adjoints: HashMap::new(),
+            loops: HashMap::default(),
+            accs: HashMap::default(),
+            channel_adjoints: HashMap::default(),
             channels: channels.collect(),
         }
     }
@@ -202,7 +203,7 @@ impl<'a> Reverse<'a> {
     }
 
     fn replay(&mut self, stmts: &[Stmt], map: &mut ValueMap, keep: Keep) {
-        let mut inner = HashSet::new();
+        let mut inner = HashSet::default();
         self.replay_inner(stmts, map, keep, &mut inner);
     }
 

@@ -13,7 +13,7 @@ pub(crate) fn arranged(src: &Body) -> Body {
     if !src.ops().any(|op| matches!(op, Op::SplineOrder { .. })) {
         return src.clone();
     }
-    let mut s = Sums { src, b: Body::new(Some(src)), map: ValueMap::new(), open: vec![] };
+    let mut s = Sums { src, b: Body::new(Some(src)), map: ValueMap::default(), open: vec![] };
     s.block(src.stmts());
     s.b.remove_unused();
     s.b

@@ -15,7 +15,8 @@ use madelung_kernel::print::divide::Divided;
 use madelung_kernel::print::layout::{Layout, Slot};
 use madelung_kernel::print::records::Records;
 use madelung_kernel::print::{self, cuda};
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 

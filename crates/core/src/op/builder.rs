@@ -27,7 +27,15 @@ pub struct OpBuilder {
 impl OpBuilder {
     fn add(mut self, name: &str, kind: ArgKind) -> Self {
         let (constraint, stored, negated, geometry) = (None, false, false, false);
-        self.op.args.push(ArgSpec { name: name.into(), kind, constraint, stored, negated, geometry, clusters: None });
+        self.op.args.push(ArgSpec {
+            name: name.into(),
+            kind,
+            constraint,
+            stored,
+            negated,
+            geometry,
+            clusters: None,
+        });
         self
     }
 
@@ -355,7 +363,10 @@ impl OpBuilder {
         op.check_grids()?;
         op.check_saved_gradients()?;
         op.check_quadratic()?;
-        for n in (0..op.args.len()).filter(|n| matches!(op.args[*n].kind, ArgKind::Pairs { .. })).collect::<Vec<_>>() {
+        for n in (0..op.args.len())
+            .filter(|n| matches!(op.args[*n].kind, ArgKind::Pairs { .. }))
+            .collect::<Vec<_>>()
+        {
             let left = op.left_to_rows(n).map(|left| left.into_iter().map(String::from).collect());
             op.args[n].clusters = left;
         }

@@ -81,9 +81,7 @@ fn parts_of_full_lists(kernel: &Kernel) -> impl Iterator<Item = &'static Part> {
     let gradients = |form: &&Form| form.member == Member::Gradient && form.gradients.is_none();
     let has_own = kernel.forms.iter().any(|form| gradients(&form) && form.lists == Lists::Full);
     let lists = if has_own { Lists::Full } else { Lists::Any };
-    let is_one = move |form: &&Form| {
-        form.member == Member::Value || (gradients(form) && form.lists == lists)
-    };
+    let is_one = move |form: &&Form| form.member == Member::Value || (gradients(form) && form.lists == lists);
     kernel.forms.iter().filter(is_one).flat_map(|form| form.parts)
 }
 

@@ -1,7 +1,7 @@
 //! Bodies: values and statements, built block by block.
 
 use super::{Acc, Dim, LoopId, Op, ParamId, Role, Stmt, Template, Type, Val, filtered, walk};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 /// Values and statements under construction or done.
 #[derive(Clone, Debug, Default)]
@@ -335,7 +335,7 @@ impl Body {
 
     /// The number of uses of each value.
     pub(crate) fn uses(&self) -> HashMap<Val, usize> {
-        let mut uses = HashMap::new();
+        let mut uses = HashMap::default();
         for s in self.walk() {
             self.for_each_use(s, |v| *uses.entry(v).or_insert(0) += 1);
         }

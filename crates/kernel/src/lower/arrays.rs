@@ -4,7 +4,7 @@ use super::{Loop, Lower, Value, err, syntax};
 use crate::ir::{Acc, Array, Dim, Kind, Op, ParamId, Role, Stmt, Type, Val};
 use proc_macro2::{Delimiter, TokenTree};
 use quote::ToTokens;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 use syn::{Expr, ExprIndex, Result};
 
 /// The most elements of a local array, and the most iterations of a loop that is unrolled for one.
@@ -137,7 +137,7 @@ impl Lower<'_> {
         self.loops.push(Loop::default());
         for k in lo..hi {
             let k = self.b.op_value(Op::Int(k));
-            self.names.push(HashMap::from([(name.ident.to_string(), Value::Scalar(k))]));
+            self.names.push(HashMap::from_iter([(name.ident.to_string(), Value::Scalar(k))]));
             self.block(&f.body.stmts)?;
             self.names.pop();
         }

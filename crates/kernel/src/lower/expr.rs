@@ -3,7 +3,7 @@
 use super::{Lower, Value, err, syntax, type_name};
 use crate::ir::{Array, Function, Kind, Op, Type, Val};
 use quote::ToTokens;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 use syn::{BinOp, Expr, ExprLit, ItemFn, Lit, Pat, Result, UnOp};
 
 /// The result of a function.
@@ -537,7 +537,7 @@ impl Lower<'_> {
         let name = f.sig.ident.to_string();
         let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
         // A function sees its arguments only.
-        let outer = std::mem::replace(&mut self.names, vec![HashMap::new()]);
+        let outer = std::mem::replace(&mut self.names, vec![HashMap::default()]);
         for ((arg, value), e) in f.sig.inputs.iter().zip(&values).zip(args) {
             let (id, ty) = syntax::argument(arg)?;
             let fits = match (type_name(ty).as_str(), value) {

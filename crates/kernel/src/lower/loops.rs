@@ -163,7 +163,7 @@ impl Lower<'_> {
         let stored = self.stored.clone();
         self.b.open(true);
         self.blocks.push(Block { is_loop: true, ..Block::default() });
-        self.names.push(HashMap::new());
+        self.names.push(HashMap::default());
         self.loops.push(Loop { id, channels, ..Loop::default() });
         match range {
             Range::Ints(..) => {

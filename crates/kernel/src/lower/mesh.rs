@@ -2,7 +2,7 @@
 
 use super::{Block, Loop, Lower, Value, err, syntax};
 use crate::ir::{Array, Kind, OfWave, Op, Range, Stmt, Type};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 use syn::Result;
 
 impl Lower<'_> {
@@ -48,7 +48,7 @@ impl Lower<'_> {
         let xy = self.b.real_op(Op::Mul(x, y));
         let weight = self.b.real_op(Op::Mul(xy, z));
         let node = self.b.emit(Op::MeshNode { mesh, system, at, node }, Type::Index(nodes));
-        self.names.push(HashMap::new());
+        self.names.push(HashMap::default());
         self.bind(node_name.clone(), Value::Scalar(node));
         self.bind(weight_name.clone(), Value::Scalar(weight));
         self.block(&f.body.stmts)?;

@@ -13,7 +13,8 @@ mod syntax;
 
 use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Op, Param, ParamId, Template, Type, Val};
 use quote::ToTokens;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::BTreeMap;
 use syn::{Error, Item, ItemFn, Result, ReturnType};
 
 /// Options of a kernel's attribute.
@@ -363,20 +364,20 @@ impl<'a> Lower<'a> {
             dims: vec![index],
             index: 0,
             params: vec![],
-            names: vec![HashMap::new()],
+            names: vec![HashMap::default()],
             funcs,
             loops: vec![],
             branches: 0,
-            declared_in: HashMap::new(),
+            declared_in: HashMap::default(),
             blocks: vec![Block::default()],
-            stored: HashSet::new(),
+            stored: HashSet::default(),
             inlining: vec![],
-            templates: HashMap::new(),
-            member_of: HashMap::new(),
+            templates: HashMap::default(),
+            member_of: HashMap::default(),
             unrolled: 1,
-            channels_read: HashSet::new(),
-            sought: HashMap::new(),
-            found: HashMap::new(),
+            channels_read: HashSet::default(),
+            sought: HashMap::default(),
+            found: HashMap::default(),
             grids: grid::Grids::default(),
         }
     }

@@ -4,7 +4,7 @@ use super::loops::extreme;
 use super::{Block, Lower, Value, err, syntax, type_name};
 use crate::ir::{Acc, Kind, Op, Role, Stmt, Type, Val};
 use quote::ToTokens;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 use syn::{BinOp, Expr, Pat, Result};
 
 impl Lower<'_> {
@@ -210,7 +210,7 @@ impl Lower<'_> {
     fn branch(&mut self, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<Vec<Stmt>> {
         self.b.open(false);
         self.blocks.push(Block::default());
-        self.names.push(HashMap::new());
+        self.names.push(HashMap::default());
         self.branches += 1;
         f(self)?;
         self.branches -= 1;

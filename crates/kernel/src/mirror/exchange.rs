@@ -46,7 +46,7 @@ impl<'a> Exchanged<'a> {
         by: Exchange,
         same: Option<ValueMap>,
     ) -> Self {
-        let (known, accs) = (vec![HashMap::new()], HashMap::new());
+        let (known, accs) = (vec![HashMap::default()], HashMap::default());
         Self {
             kernel,
             src,
@@ -188,7 +188,7 @@ impl<'a> Exchanged<'a> {
                         _ => return Err("a loop over data inside a loop over data has no transpose: make the inner one a kernel of its own, with an \
                              array between them".into()),
                     };
-                    self.known.push(HashMap::new());
+                    self.known.push(HashMap::default());
                     if matches!(range, Range::Channels(_)) {
                         self.b.open_channels();
                     } else {

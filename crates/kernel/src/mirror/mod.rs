@@ -24,7 +24,8 @@ use crate::ir::{
     Acc, Array, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, ValueMap, walk,
 };
 use crate::rewrite::mapped;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One launch of a form: the dimension it runs over and the body of a row.
 #[derive(Clone, Debug)]
@@ -165,7 +166,7 @@ fn depends_on_sums(b: &Body, v: Val) -> bool {
 /// Whether a loop's contributions to the columns of its pairs, or to its members, depend on a sum from outside, or on
 /// the pair's place in its list.
 fn column_needs(src: &Body, id: LoopId, body: &[Stmt]) -> (bool, bool) {
-    let mut inner = HashSet::new();
+    let mut inner = HashSet::default();
     let mut values = vec![];
     for s in walk(body) {
         match s {
@@ -183,7 +184,7 @@ fn column_needs(src: &Body, id: LoopId, body: &[Stmt]) -> (bool, bool) {
             _ => {}
         }
     }
-    let (mut sums, mut entry, mut seen) = (false, false, HashSet::new());
+    let (mut sums, mut entry, mut seen) = (false, false, HashSet::default());
     while let Some(v) = values.pop() {
         if seen.insert(v) {
             let op = src.op(v);
@@ -316,7 +317,7 @@ impl<'a> Mirror<'a> {
             kernel,
             src,
             b,
-            map: ValueMap::new(),
+            map: ValueMap::default(),
             partners,
             entries: vec![],
             own: BTreeMap::new(),

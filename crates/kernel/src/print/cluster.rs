@@ -5,7 +5,8 @@ use super::rust::{Lanes, Printer, outside_values, pointers};
 use crate::cluster::Clusters;
 use crate::ir::{Acc, Body, Kernel, Op, Stmt, Val};
 use madelung_kernel_abi::ClusterArray;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// What a first phase computes for each run, and what for each entry.
@@ -53,7 +54,7 @@ impl Phase {
                 s => stmts.push(s),
             }
         }
-        let mut varying = HashSet::new();
+        let mut varying = HashSet::default();
         let (mut of_run, mut of_entry) = (vec![], vec![]);
         for s in stmts {
             match s {
@@ -116,12 +117,7 @@ pub struct Addition {
     pub value: Val,
 }
 
-fn joined(
-    b: &Body,
-    layout: &Layout,
-    varying: &HashSet<Val>,
-    of_entry: &[Stmt],
-) -> BTreeMap<Val, Joined> {
+fn joined(b: &Body, layout: &Layout, varying: &HashSet<Val>, of_entry: &[Stmt]) -> BTreeMap<Val, Joined> {
     let uses: HashMap<Val, usize> = b.uses();
     let plain = |v: Val| varying.contains(&v) && b.constant(v).is_none();
     let is_fused = |v: Val| matches!(b.op(v), Op::Mul(..)) && layout.fused.contains(&v);
@@ -177,7 +173,7 @@ pub fn function(kernel: &Kernel, clusters: &Clusters, of_part: &Layout, name: &s
         varying: phase.varying.clone(),
         inner: BTreeSet::new(),
         sums: BTreeSet::new(),
-        rows_loaded: HashSet::new(),
+        rows_loaded: HashSet::default(),
     });
     for v in outside_values(p.b, &phase.of_entry) {
         p.line(&format!("let u{v} = L::splat(v{v});"));
@@ -239,7 +235,7 @@ fn step(p: &mut Printer<'_>, clusters: &Clusters, phase: &Phase, entries: &[&'st
         ));
     }
     p.line(&format!("k += {};", entries.len()));
-    let outside = std::mem::replace(&mut p.paired, vec![HashSet::new()]);
+    let outside = std::mem::replace(&mut p.paired, vec![HashSet::default()]);
     for v in phase.values() {
         for entry in entries {
             p.entry = entry;
@@ -257,7 +253,7 @@ fn step(p: &mut Printer<'_>, clusters: &Clusters, phase: &Phase, entries: &[&'st
         p.entry = entry;
         p.line(&format!("let onto{entry} = columns.add(entry{entry}.cluster as usize * ({sums} * L::N));"));
         p.line(&format!("let active = L::bits(entry{entry}.mask);"));
-        let mut open = HashSet::new();
+        let mut open = HashSet::default();
         for Addition { sum: m, place, to_column, value } in &additions {
             if *to_column && open.insert(*m) {
                 p.line(&format!("let mut l{m} = L::load(onto{entry}.add({place} * L::N));"));

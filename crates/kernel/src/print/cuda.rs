@@ -14,7 +14,7 @@ use super::layout::{Array, Layout, Pair, Slot, Table, scalar_position};
 use super::records::Records;
 use crate::ir::{Acc, Body, Kernel, LoopId, OfWave, Op, ParamId, Range, Role, Stmt, Type, Val, fed, walk};
 use crate::mirror::Part;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::f64::consts::TAU;
 use std::fmt::Write;
 
@@ -37,10 +37,10 @@ pub fn function(
         divided,
         records,
         out: String::new(),
-        loops: HashMap::new(),
-        doubles: HashSet::new(),
+        loops: HashMap::default(),
+        doubles: HashSet::default(),
         within: false,
-        reduced_within: HashSet::new(),
+        reduced_within: HashSet::default(),
         known: vec![],
     };
     let is_real =
@@ -198,8 +198,8 @@ impl Printer<'_> {
     }
 
     fn block(&mut self, stmts: &[Stmt]) {
-        self.known.push(HashSet::new());
-        let mut channels = HashSet::new();
+        self.known.push(HashSet::default());
+        let mut channels = HashSet::default();
         for s in stmts {
             match s {
                 Stmt::Let(v) => self.define(*v),

@@ -4,7 +4,7 @@ use super::layout::Layout;
 pub use madelung_kernel_abi::Division;
 
 use crate::ir::{Body, LoopId, Op, Range, Stmt, Val, declared, walk};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet as HashSet;
 
 /// The division of a part's loops among lanes.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ const SHORT: i64 = 4;
 impl Divided {
     /// Reads the body of a part.
     pub fn new(b: &Body, layout: &Layout) -> Self {
-        let mut d = Divider { b, layout, loops: HashSet::new(), longest: (0, Division::None) };
+        let mut d = Divider { b, layout, loops: HashSet::default(), longest: (0, Division::None) };
         d.block(b.stmts(), false);
         let mut divided = Self { lanes: d.longest.1, loops: d.loops, exchanged: false };
         if !divided.owns_channels(b, b.stmts(), None) {
@@ -103,7 +103,7 @@ impl Divider<'_> {
         let b = self.b;
         let own = declared(body);
         let is_variable = |c: &Option<Val>| c.is_some_and(|c| *b.op(c) == Op::LoopVar(id));
-        let (mut may, mut defined) = (true, HashSet::new());
+        let (mut may, mut defined) = (true, HashSet::default());
         // A pair with a row of channels of its own: its channels are read side by side, so lanes get those.
         let mut rows = false;
         let mut row_of = |row: Option<Val>, channel: Option<Val>, defined: &HashSet<Val>| {

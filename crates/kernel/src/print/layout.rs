@@ -4,7 +4,8 @@ pub use madelung_kernel_abi::{Reduction, Slot, SlotArray as Array};
 
 use crate::ir::{Acc, Body, Dim, Function, Kernel, OfWave, Op, ParamId, Range, Role, Stmt, Val};
 use crate::mirror::Part;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The layout of a part.
 #[derive(Clone, Debug)]
@@ -191,7 +192,7 @@ impl Layout {
         let (mut scattered, mut added, mut written) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (mut places, mut loops, mut widths) = (false, false, BTreeSet::new());
         // The lists that loops over pairs go over, and whether by columns.
-        let mut lists = HashMap::new();
+        let mut lists = HashMap::default();
         for s in b.walk() {
             match *s {
                 Stmt::Let(v) => {
@@ -338,7 +339,7 @@ impl Layout {
 }
 
 fn together(b: &Body) -> HashSet<(Val, Pair)> {
-    let mut seen: HashMap<(Val, Pair), [bool; 2]> = HashMap::new();
+    let mut seen: HashMap<(Val, Pair), [bool; 2]> = HashMap::default();
     for s in b.walk() {
         if let Stmt::Let(v) = s
             && let Some((x, pair, which)) = half_of_pair(b, *v)
@@ -392,7 +393,7 @@ fn fused(b: &Body) -> (HashSet<Val>, HashSet<Val>) {
     }
     let mut u = Uses::default();
     walk(b, b.stmts(), &mut u);
-    let (mut found, mut subtracted) = (HashSet::new(), HashSet::new());
+    let (mut found, mut subtracted) = (HashSet::default(), HashSet::default());
     let single = |x: &Val| u.count[x] == 1 && u.defined_in.get(x) == u.used_in.get(x);
     for s in b.walk() {
         let candidates = match s {

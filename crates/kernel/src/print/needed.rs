@@ -2,11 +2,12 @@
 //! gradient.
 
 use crate::ir::{Acc, Body, LoopId, ParamId, Role, Stmt, Val, walk};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::BTreeSet;
 
 /// The arrays that need a row's loop over data, of which one must be asked for. A loop that is not here is always needed.
 pub fn needed(b: &Body) -> HashMap<LoopId, BTreeSet<(ParamId, Role)>> {
-    let mut found = HashMap::new();
+    let mut found = HashMap::default();
     for (n, s) in b.stmts().iter().enumerate() {
         if let Stmt::For { id, range, body } = s
             && range.is_data()
@@ -26,7 +27,7 @@ fn sums(body: &[Stmt]) -> Option<BTreeSet<Acc>> {
 
 /// The arrays that sums reach; none if they reach more than arrays of the row.
 fn reached(b: &Body, rest: &[Stmt], mut sums: BTreeSet<Acc>) -> Option<BTreeSet<(ParamId, Role)>> {
-    let (mut values, mut arrays) = (HashSet::<Val>::new(), BTreeSet::new());
+    let (mut values, mut arrays) = (HashSet::<Val>::default(), BTreeSet::new());
     loop {
         let known = (sums.len(), values.len());
         for s in walk(rest) {

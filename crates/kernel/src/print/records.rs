@@ -3,7 +3,8 @@
 
 use super::layout::{Array, Layout, Slot};
 use crate::ir::{Body, Dim, Kernel, Op, ParamId, Role, Type, Val};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use rustc_hash::FxHashSet as HashSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pointers that a launch has room for: one of them is that of the records.
 const POINTERS: usize = 64;

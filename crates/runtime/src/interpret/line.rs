@@ -2,7 +2,7 @@
 
 use super::order::alternating;
 use crate::program::{Class, Condition, Family, Instruction, Integer, Program, Register, Shape, Use, Vector};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 /// An instruction with its place in the line.
 #[derive(Debug)]
@@ -250,9 +250,12 @@ impl Making<'_> {
                 let [last, body] = [last, body].map(|of| of.into_iter().map(|(_, i)| i));
                 let last: Vec<Instruction> = last.cloned().collect();
                 let last = (!last.is_empty()).then_some(Step::InTurns(last));
-                self.turns(Step::Lanes { variable, from, to, single, entries, end: LATER }, body, last, |body| {
-                    Step::NextVectors { variable, single, body }
-                });
+                self.turns(
+                    Step::Lanes { variable, from, to, single, entries, end: LATER },
+                    body,
+                    last,
+                    |body| Step::NextVectors { variable, single, body },
+                );
             }
             I::Lines { begin, stop, from, to, shape, body } => {
                 let (begin, stop, from, to, shape) = (*begin, *stop, *from, *to, *shape);
@@ -285,7 +288,7 @@ fn numbered<'a>(register: Register<'a>) -> Option<(Class, &'a mut u32)> {
 /// Gives registers that there are one of for each vector new numbers: each is free again after its last use. The numbers
 /// that there are, by class.
 fn allocate(steps: &mut [Step], turns: &[(usize, usize)]) -> [(Class, usize); 3] {
-    let mut spans: HashMap<(Class, u32), (usize, usize)> = HashMap::new();
+    let mut spans: HashMap<(Class, u32), (usize, usize)> = HashMap::default();
     for (n, step) in steps.iter_mut().enumerate() {
         for i in step.instructions() {
             i.lane_registers(&mut |register, _| {
@@ -305,9 +308,9 @@ fn allocate(steps: &mut [Step], turns: &[(usize, usize)]) -> [(Class, usize); 3]
     }
     let classes = [Class::Each, Class::Mask, Class::Indices];
     let mut counts = classes.map(|class| (class, 0));
-    let mut free: HashMap<Class, Vec<u32>> = HashMap::new();
-    let mut given: HashMap<(Class, u32), u32> = HashMap::new();
-    let mut ends: HashMap<usize, Vec<(Class, u32)>> = HashMap::new();
+    let mut free: HashMap<Class, Vec<u32>> = HashMap::default();
+    let mut given: HashMap<(Class, u32), u32> = HashMap::default();
+    let mut ends: HashMap<usize, Vec<(Class, u32)>> = HashMap::default();
     for (register, (_, last)) in &spans {
         ends.entry(*last).or_default().push(*register);
     }

@@ -122,8 +122,11 @@ impl<'r, W: World> Machine<'r, W> {
                         let rest = if v + 1 < open.vectors { W::L::N } else { open.rest };
                         self.open = Open { k: open.k + v * open.iterations::<W>(), vectors: 1, rest, ..open };
                         self.first = v;
-                        // SAFETY: the caller's promises.
-                        all.iter().for_each(|i| unsafe { self.instruction(i) });
+                        // No closure, which would not have the processor's instructions.
+                        for i in all {
+                            // SAFETY: the caller's promises.
+                            unsafe { self.instruction(i) };
+                        }
                     }
                     (self.open, self.first) = (open, 0);
                 }
@@ -163,7 +166,8 @@ impl<'r, W: World> Machine<'r, W> {
                         at = *end;
                         continue;
                     }
-                    let entries = entries.map_or(std::ptr::null(), |slot| self.pointer(slot) as *const ClusterEntry);
+                    let entries =
+                        entries.map_or(std::ptr::null(), |slot| self.pointer(slot) as *const ClusterEntry);
                     let open = Open { k, end: until, vectors: 1, rest: 0, entries };
                     self.around.push(std::mem::replace(&mut self.open, open));
                     self.vectors(*variable, *single);

@@ -404,7 +404,13 @@ impl<W: World> Machine<'_, W> {
     /// # Safety
     /// The vector is open, and an entry of clusters.
     #[inline(always)]
-    unsafe fn in_cluster(&self, slot: usize, v: usize, width: usize, component: usize) -> *mut <W::L as Lane>::Elem {
+    unsafe fn in_cluster(
+        &self,
+        slot: usize,
+        v: usize,
+        width: usize,
+        component: usize,
+    ) -> *mut <W::L as Lane>::Elem {
         // SAFETY: open vectors are entries of the list, which name clusters that there is room for.
         unsafe {
             let cluster = (*self.open.entries.add(self.open.k + v)).cluster as usize;

@@ -56,7 +56,9 @@ impl Printer {
                 self.while_below(*begin, *to, &inside, &end);
                 let mut last = self.int(*to);
                 let of_vector = if *entries { 1 } else { self.lanes.n };
-                if let Some(most) = self.lanes.flush().checked_mul(of_vector).filter(|n| *n < i64::MAX as usize) {
+                if let Some(most) =
+                    self.lanes.flush().checked_mul(of_vector).filter(|n| *n < i64::MAX as usize)
+                {
                     let first = self.int(*begin);
                     let far = self.line(format_args!("add nsw i64 {first}, {most}"));
                     last = self.call("i64", "llvm.smin.i64", &[("i64", &far), ("i64", &last)]);
@@ -159,9 +161,8 @@ impl Printer {
         [from, to]: [Integer; 2],
         body: &[Instruction],
     ) {
-        let is_addition = |i: &&Instruction| {
-            matches!(i, I::Sum { .. } | I::SumOfProduct { .. } | I::AddInClusters { .. })
-        };
+        let is_addition =
+            |i: &&Instruction| matches!(i, I::Sum { .. } | I::SumOfProduct { .. } | I::AddInClusters { .. });
         let (additions, values): (Vec<_>, Vec<_>) = body.iter().partition(is_addition);
         let (from, to, entries) = (self.int(from), self.int(to), self.pointer(slot));
         let around = self.open.clone();
@@ -198,11 +199,12 @@ impl Printer {
     /// The n-th entry of clusters from one on.
     fn entry(&mut self, entries: &str, first: &str, n: usize, suffix: &'static str) -> Open {
         let k = self.element(first, "1", &n.to_string());
-        let [cluster, mask] = [offset_of!(ClusterEntry, cluster), offset_of!(ClusterEntry, mask)].map(|offset| {
-            let at = self.element(&k, &size_of::<ClusterEntry>().to_string(), &offset.to_string());
-            let q = self.address("i8", entries, &at);
-            self.line(format_args!("load i32, ptr {q}, align 4"))
-        });
+        let [cluster, mask] =
+            [offset_of!(ClusterEntry, cluster), offset_of!(ClusterEntry, mask)].map(|offset| {
+                let at = self.element(&k, &size_of::<ClusterEntry>().to_string(), &offset.to_string());
+                let q = self.address("i8", entries, &at);
+                self.line(format_args!("load i32, ptr {q}, align 4"))
+            });
         let cluster = self.line(format_args!("zext i32 {cluster} to i64"));
         let lanes = self.lanes.n;
         let bits = self.line(format_args!("trunc i32 {mask} to i{lanes}"));

@@ -24,7 +24,8 @@ use crate::program::{
 };
 use madelung_core::runtime::lanes::traced::Lanes;
 use madelung_core::runtime::{Isa, LaunchAbi};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::mem::offset_of;
 
@@ -124,7 +125,7 @@ impl Printer {
     fn new(program: &Program, single: bool, isa: Isa) -> Self {
         let lanes = Lanes::of(isa, single, program.wide);
         let [lo, hi] = program.rows;
-        let mut constants = HashMap::from([
+        let mut constants = HashMap::from_iter([
             (format!("n{}", lo.0), "%lo".to_string()),
             (format!("n{}", hi.0), "%hi".to_string()),
         ]);
@@ -144,7 +145,7 @@ impl Printer {
             declared: BTreeSet::new(),
             functions: BTreeMap::new(),
             constants,
-            known: HashMap::new(),
+            known: HashMap::default(),
             fields: BTreeSet::new(),
             values: 0,
             labels: 0,

@@ -240,7 +240,14 @@ pub enum Instruction {
     NextRow,
     /// The iterations from..to in segments begin..stop, each as long as sums of lanes may stay in their type: `Lane::FLUSH`
     /// vectors. `entries`: each iteration is a vector, an entry of clusters.
-    Segments { begin: Integer, stop: Integer, from: Integer, to: Integer, entries: bool, body: Vec<Instruction> },
+    Segments {
+        begin: Integer,
+        stop: Integer,
+        from: Integer,
+        to: Integer,
+        entries: bool,
+        body: Vec<Instruction>,
+    },
     /// The iterations from..to on lanes. `variable`: the first one of those that are open. `single`: one vector after the
     /// other; otherwise each instruction may be done for several vectors before the next one. `entries`: the slot of
     /// [`ClusterArray::Entries`](madelung_core::runtime::ClusterArray), whose entries the iterations are, a vector each;

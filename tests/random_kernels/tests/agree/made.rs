@@ -70,8 +70,10 @@ fn same_bits(seed: u64, compiled: &'static Kernel) -> usize {
                     let [got, want] = [kernel, compiled].map(|kernel| {
                         evaluated(&Given::new(kernel, &of, full), &context, dtype, &cotangents, &[member])
                     });
-                    let what =
-                        format!("{member:?}, {dtype:?}, {:?}, {full:?}, {scatter}, {pair_loops:?}", backend.isa());
+                    let what = format!(
+                        "{member:?}, {dtype:?}, {:?}, {full:?}, {scatter}, {pair_loops:?}",
+                        backend.isa()
+                    );
                     let (got, want) = (bits(&got), bits(&want));
                     let differ = got.iter().zip(&want).filter(|(x, y)| x != y).count();
                     assert!(got.len() == want.len() && differ == 0, "{what}: {differ} of {}", got.len());

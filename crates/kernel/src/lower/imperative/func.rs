@@ -2,7 +2,7 @@
 
 use super::{Functions, Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Expr as Computed, Type};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 use syn::{Expr, ItemFn, Pat, Result, ReturnType};
 
 /// Lowers a function with arguments of which nothing is known but their types.
@@ -28,7 +28,7 @@ impl Lower<'_> {
     pub(super) fn inline(&mut self, f: &ItemFn, args: &[&Expr], at: &syn::ExprCall) -> Result<Value> {
         syntax::check_call(f, &self.inlining, args.len(), at)?;
         let name = f.sig.ident.to_string();
-        let mut names = HashMap::new();
+        let mut names = HashMap::default();
         for (arg, e) in f.sig.inputs.iter().zip(args) {
             let (id, ty) = syntax::argument(arg)?;
             let want = match type_name(ty).as_str() {

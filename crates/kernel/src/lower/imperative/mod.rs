@@ -16,7 +16,7 @@ use super::parameters::{declared, dimension, dimension_of, structure};
 use super::{Functions, Source, docs, err, syntax, type_name};
 use crate::imperative::{Body, Expr, Layout, Stmt, Type, Var, is_output};
 use crate::ir::{self, Dim, Kernel, Kind, Param, ParamId};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 use syn::{FnArg, ItemFn, Result};
 
 /// Whether a kernel asks not to be differentiated.
@@ -162,7 +162,7 @@ impl<'a> Lower<'a> {
             funcs,
             dims: vec![index],
             params: vec![],
-            names: vec![HashMap::new()],
+            names: vec![HashMap::default()],
             types: vec![],
             blocks: vec![vec![]],
             loops: 0,
@@ -189,7 +189,7 @@ impl Lower<'_> {
     /// The statements that `f` pushes.
     fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<(Vec<Stmt>, T)> {
         self.blocks.push(vec![]);
-        self.names.push(HashMap::new());
+        self.names.push(HashMap::default());
         let result = f(self)?;
         self.names.pop();
         Ok((self.blocks.pop().expect("pushed above"), result))

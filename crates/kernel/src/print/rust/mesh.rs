@@ -3,7 +3,8 @@
 use super::{Lanes, Printer, outside_values};
 use crate::ir::{Body, LoopId, OfWave, Op, ParamId, Range, Stmt, Val, accumulators, declared, fed, walk};
 use crate::print::layout::{Array, Layout, Table};
-use std::collections::{BTreeSet, HashSet};
+use rustc_hash::FxHashSet as HashSet;
+use std::collections::BTreeSet;
 
 /// Whether the rows of a part loop over nodes of a mesh, and not over data.
 pub fn is_alone(b: &Body) -> bool {
@@ -177,12 +178,12 @@ impl<'a> Printer<'a> {
         self.lanes = Some(Lanes {
             id: along,
             full: true,
-            varying: HashSet::new(),
+            varying: HashSet::default(),
             inner: declared(nest),
             sums: sums.clone(),
-            rows_loaded: HashSet::new(),
+            rows_loaded: HashSet::default(),
         });
-        let outside = std::mem::replace(&mut self.paired, vec![HashSet::new()]);
+        let outside = std::mem::replace(&mut self.paired, vec![HashSet::default()]);
         self.stmt(s);
         self.paired = outside;
         self.lanes = None;

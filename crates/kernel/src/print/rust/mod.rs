@@ -15,7 +15,8 @@ use super::needed::needed;
 use crate::cluster::Clusters;
 use crate::ir::{Acc, Body, Kernel, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, declared, fed, walk};
 use crate::mirror::Part;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The function `name` of a part, in the terms of the runtime module `rt`. `compact`: whether lane types that ask for it
@@ -66,7 +67,7 @@ fn text(mut p: Printer<'_>, name: &str) -> String {
 
 /// Reals from outside that the body of a lane loop uses.
 pub fn outside_values(b: &Body, body: &[Stmt]) -> BTreeSet<Val> {
-    let mut defined = HashSet::new();
+    let mut defined = HashSet::default();
     let mut used = BTreeSet::new();
     for s in walk(body) {
         match s {
@@ -176,8 +177,8 @@ impl<'a> Printer<'a> {
             rows: None,
             wide: false,
             held: BTreeSet::new(),
-            paired: vec![HashSet::new()],
-            data_loops: HashMap::new(),
+            paired: vec![HashSet::default()],
+            data_loops: HashMap::default(),
             needed: needed(b),
             clusters: None,
             entry: "",
@@ -228,7 +229,7 @@ impl<'a> Printer<'a> {
     }
 
     fn block(&mut self, stmts: &'a [Stmt]) {
-        self.paired.push(HashSet::new());
+        self.paired.push(HashSet::default());
         // Loads of a block are known there, and in the blocks within it.
         let loaded = self.lanes.as_ref().map(|l| l.rows_loaded.clone());
         for s in stmts {
@@ -466,13 +467,13 @@ impl<'a> Printer<'a> {
         self.lanes = Some(Lanes {
             id,
             full,
-            varying: HashSet::new(),
+            varying: HashSet::default(),
             inner: declared(body),
             sums: sums.clone(),
-            rows_loaded: HashSet::new(),
+            rows_loaded: HashSet::default(),
         });
         // Pairs made outside are scalar; inside everything is computed on lanes.
-        let outside = std::mem::replace(&mut self.paired, vec![HashSet::new()]);
+        let outside = std::mem::replace(&mut self.paired, vec![HashSet::default()]);
         self.block(body);
         self.paired = outside;
         self.lanes = None;

@@ -6,7 +6,8 @@ use super::{Lanes, Printer, SAFETY, pointers};
 use crate::flatten::straightened;
 use crate::ir::{Body, Kernel, LoopId, OfWave, Op, ParamId, Range, Role, Stmt, Val, declared};
 use crate::mirror::Part;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::BTreeSet;
 
 /// The number of the loop over rows: no other loop has it.
 const ROWS: LoopId = LoopId::MAX;
@@ -77,7 +78,7 @@ fn is_bar(s: &Stmt) -> bool {
 
 /// How often each value of a part with rows on lanes is computed.
 pub fn often(b: &Body) -> HashMap<Val, Often> {
-    let mut often: HashMap<Val, Often> = HashMap::new();
+    let mut often: HashMap<Val, Often> = HashMap::default();
     for s in b.walk() {
         let Stmt::Let(v) = s else { continue };
         let op = b.op(*v);
@@ -144,10 +145,10 @@ pub(super) fn function(kernel: &Kernel, part: &Part, of_part: &Layout, name: &st
     p.lanes = Some(Lanes {
         id: ROWS,
         full: false,
-        varying: HashSet::new(),
+        varying: HashSet::default(),
         inner: declared(b.stmts()),
         sums: BTreeSet::new(),
-        rows_loaded: HashSet::new(),
+        rows_loaded: HashSet::default(),
     });
     p.block(b.stmts());
     p.line("row += n;\n}");

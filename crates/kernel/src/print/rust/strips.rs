@@ -4,7 +4,8 @@
 
 use super::{Lanes, Printer, outside_values};
 use crate::ir::{Acc, Body, LoopId, Op, Range, Stmt, Type, Val, declared, fed, walk};
-use std::collections::{BTreeSet, HashSet};
+use rustc_hash::FxHashSet as HashSet;
+use std::collections::BTreeSet;
 
 /// Whether the body of a loop holds loops over channels, and is straight else.
 pub fn in_strips(body: &[Stmt]) -> bool {
@@ -51,14 +52,14 @@ impl<'a> Printer<'a> {
         self.line(&format!(
             "while k{id} < stop {{\nlet n = L::N.min(stop - k{id});\nlet active = L::first(n);"
         ));
-        let outside = std::mem::replace(&mut self.paired, vec![HashSet::new()]);
+        let outside = std::mem::replace(&mut self.paired, vec![HashSet::default()]);
         let mut lanes = Some(Lanes {
             id,
             full: false,
-            varying: HashSet::new(),
+            varying: HashSet::default(),
             inner: own.clone(),
             sums: sums.clone(),
-            rows_loaded: HashSet::new(),
+            rows_loaded: HashSet::default(),
         });
         let is_channels = |s: &Stmt| matches!(s, Stmt::For { .. });
         for part in body.chunk_by(|a, b| is_channels(a) == is_channels(b)) {
@@ -197,7 +198,7 @@ impl<'a> Printer<'a> {
 /// What loops over the channels of a pair take from it.
 pub fn taken(b: &Body, loops: &[Stmt], varying: &HashSet<Val>, own: &BTreeSet<Acc>) -> Taken {
     let mut taken = Taken { indices: vec![], values: BTreeSet::new(), sums: BTreeSet::new() };
-    let (mut open, mut seen) = (vec![], HashSet::new());
+    let (mut open, mut seen) = (vec![], HashSet::default());
     for s in walk(loops) {
         match s {
             Stmt::Let(v) => b.op(*v).for_each_arg(|a| open.push(a)),

@@ -40,7 +40,8 @@ impl ByChance {
         let mut worlds = (0..WORLDS).map(|n| directed(kernel, &world(kernel, seed + 7 + 1000 * n)));
         let world = worlds.find(|w| is_tame(kernel, w));
         let world = world.unwrap_or_else(|| panic!("kernel {seed}: no tame world\n{text}"));
-        let forms = forms(kernel, &Options { scatter: true, ..source.options.clone() }).unwrap_or_else(|e| panic!("kernel {seed}: {e}"));
+        let forms = forms(kernel, &Options { scatter: true, ..source.options.clone() })
+            .unwrap_or_else(|e| panic!("kernel {seed}: {e}"));
         Self { seed, source, forms, world }
     }
 }

@@ -24,7 +24,8 @@ fn members_in_a_range_loop() {
     let body = "let mut p = 0.0; for m in 0..n { for k in waves.members(atoms.of(i)) { p += sin(u[k] * x[i] * (m as \
                 Real)); } } out[i] = p;";
     let source = source(&kernel(parameters, body));
-    let error = madelung_kernel::forms::forms(&source.kernel, &Default::default()).expect_err("it has no transpose");
+    let error =
+        madelung_kernel::forms::forms(&source.kernel, &Default::default()).expect_err("it has no transpose");
     assert!(error.contains("inside another loop"), "{error}");
 }
 

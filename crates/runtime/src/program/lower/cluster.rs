@@ -2,13 +2,14 @@
 
 use super::super::{Address, Combine, Instruction as I, Integer, Program, Scalar, Vector};
 use super::{Lanes, Lowering, OnLanes, Single, at};
+use madelung_core::runtime::{ClusterArray, ClusterRun};
 use madelung_kernel::cluster::Clusters;
 use madelung_kernel::ir::{Kernel, Op, Val};
 use madelung_kernel::print::cluster::{Addition, Joined, Phase, layout_of_rows};
 use madelung_kernel::print::layout::Layout;
 use madelung_kernel::print::rust::outside_values;
-use madelung_core::runtime::{ClusterArray, ClusterRun};
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 use std::mem::{offset_of, size_of};
 
 /// The run that is open.
@@ -88,7 +89,8 @@ impl<'a> Lowering<'a> {
         for v in outside_values(self.b, &phase.of_entry) {
             self.splat(v);
         }
-        let known: HashMap<Val, Vector> = phase.joined.iter().map(|(v, j)| (*v, self.known_part(j))).collect();
+        let known: HashMap<Val, Vector> =
+            phase.joined.iter().map(|(v, j)| (*v, self.known_part(j))).collect();
         let zero = self.constant(0.0);
         for s in &clusters.sums {
             let to = self.sum_of(s.row);
@@ -128,7 +130,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn cluster_entry(&mut self, clusters: &Clusters, phase: &Phase, known: &HashMap<Val, Vector>) {
-        self.paired.push(HashMap::new());
+        self.paired.push(HashMap::default());
         for v in phase.values() {
             let x = match phase.joined.get(&v) {
                 Some(j) => {
@@ -145,7 +147,8 @@ impl<'a> Lowering<'a> {
         let width = clusters.sums.len();
         for Addition { sum, place: component, to_column, value } in phase.additions(clusters) {
             // What a run knows is there as it was written.
-            let (value, sign) = if self.varies(value) { self.layout.signed(self.b, value) } else { (value, '+') };
+            let (value, sign) =
+                if self.varies(value) { self.layout.signed(self.b, value) } else { (value, '+') };
             if !to_column {
                 self.accumulate_signed(sum, value, sign);
                 continue;

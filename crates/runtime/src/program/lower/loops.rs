@@ -5,7 +5,8 @@ use super::{Lanes, Lowering, at};
 use madelung_kernel::ir::{Acc, LoopId, Range, Stmt, Val, declared, fed, walk};
 use madelung_kernel::print::layout::Array;
 use madelung_kernel::print::rust::{outside_values, strips};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl<'a> Lowering<'a> {
     /// The first iteration of a loop and the one after the last.
@@ -130,7 +131,7 @@ impl<'a> Lowering<'a> {
         lanes.sums = sums;
         let before = self.lanes.replace(lanes);
         // Pairs made outside are scalar; inside everything is computed on lanes.
-        let outside = std::mem::replace(&mut self.paired, vec![HashMap::new()]);
+        let outside = std::mem::replace(&mut self.paired, vec![HashMap::default()]);
         self.begin();
         self.block(body);
         let body = self.end();

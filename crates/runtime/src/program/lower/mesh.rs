@@ -5,7 +5,7 @@ use super::{Lanes, Lowering, OnLanes, Single};
 use madelung_kernel::ir::{LoopId, OfWave, Op, ParamId, Stmt, Val, declared, fed};
 use madelung_kernel::print::layout::{Array, Table as Splines};
 use madelung_kernel::print::rust::mesh::{Plane, along, is_only_point, owned_planes, plane};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 impl<'a> Lowering<'a> {
     /// A value of a mesh, its nodes and its waves, outside of lanes.
@@ -103,7 +103,7 @@ impl<'a> Lowering<'a> {
         let mut lanes = Lanes::new(along, declared(nest));
         (lanes.within, lanes.sums) = (false, sums.clone());
         self.lanes = Some(lanes);
-        let outside = std::mem::replace(&mut self.paired, vec![HashMap::new()]);
+        let outside = std::mem::replace(&mut self.paired, vec![HashMap::default()]);
         self.stmt(s);
         self.paired = outside;
         self.lanes = None;

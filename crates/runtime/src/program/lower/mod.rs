@@ -25,7 +25,8 @@ use madelung_kernel::mirror::Part;
 use madelung_kernel::print::layout::{Array, Layout, Pair};
 use madelung_kernel::print::needed::needed;
 use madelung_kernel::print::rust::{mesh as printed_mesh, rows as printed_rows};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The program of a part.
 pub fn lower(kernel: &Kernel, part: &Part, layout: &Layout) -> Program {
@@ -74,11 +75,11 @@ impl Lanes {
         Self {
             id,
             within: true,
-            varying: HashSet::new(),
+            varying: HashSet::default(),
             inner,
             sums: BTreeMap::new(),
             places: BTreeMap::new(),
-            rows: HashMap::new(),
+            rows: HashMap::default(),
             entries: None,
         }
     }
@@ -136,24 +137,24 @@ impl<'a> Lowering<'a> {
             nodes: false,
             run: None,
             given: None,
-            paired: vec![HashMap::new()],
-            data_loops: HashMap::new(),
+            paired: vec![HashMap::default()],
+            data_loops: HashMap::default(),
             needed: needed(b),
             row: Integer(0),
             reductions: vec![],
             reductions_on_lanes: vec![],
-            values: HashMap::new(),
-            splats: HashMap::new(),
-            on_lanes: HashMap::new(),
-            sums: HashMap::new(),
-            places: HashMap::new(),
-            lane_sums: HashMap::new(),
-            lane_places: HashMap::new(),
-            variables: HashMap::new(),
-            firsts: HashMap::new(),
-            widths: HashMap::new(),
-            shapes: HashMap::new(),
-            tables: HashMap::new(),
+            values: HashMap::default(),
+            splats: HashMap::default(),
+            on_lanes: HashMap::default(),
+            sums: HashMap::default(),
+            places: HashMap::default(),
+            lane_sums: HashMap::default(),
+            lane_places: HashMap::default(),
+            variables: HashMap::default(),
+            firsts: HashMap::default(),
+            widths: HashMap::default(),
+            shapes: HashMap::default(),
+            tables: HashMap::default(),
         };
         l.program.rows = [l.new_integer(), l.new_integer()];
         for dim in &layout.widths {
@@ -353,7 +354,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn block(&mut self, stmts: &'a [Stmt]) {
-        self.paired.push(HashMap::new());
+        self.paired.push(HashMap::default());
         // Loads of a block are known there, and in the blocks within it.
         let loaded = self.lanes.as_ref().map(|l| (l.rows.clone(), l.entries));
         for s in stmts {

@@ -9,7 +9,8 @@ use super::{Lanes, Lowering, OnLanes, Single};
 use madelung_kernel::ir::{Acc, LoopId, Range, Stmt, Type, Val, declared, fed};
 use madelung_kernel::print::rust::outside_values;
 use madelung_kernel::print::rust::strips::taken;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Values of the pairs of a strip that loops over channels take, in rooms.
 struct Spilled {
@@ -33,7 +34,7 @@ impl<'a> Lowering<'a> {
         self.variables.insert(id, variable);
         self.begin();
         let sums = self.clear_sums(&sums);
-        let outside = std::mem::replace(&mut self.paired, vec![HashMap::new()]);
+        let outside = std::mem::replace(&mut self.paired, vec![HashMap::default()]);
         let mut lanes = Lanes::new(id, own.clone());
         lanes.sums = sums.clone();
         lanes.places = bests.iter().map(|(m, [_, places])| (*m, *places)).collect();
