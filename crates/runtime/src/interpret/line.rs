@@ -1,5 +1,6 @@
 //! Programs in one line of steps: control flow as jumps, registers on lanes by their last use.
 
+use super::chain::{Counts, Link, grouped, kept, links};
 use super::order::alternating;
 use crate::program::{Class, Condition, Family, Instruction, Integer, Program, Register, Shape, Use, Vector};
 use rustc_hash::FxHashMap as HashMap;
@@ -9,6 +10,10 @@ use rustc_hash::FxHashMap as HashMap;
 pub(super) enum Step {
     /// One on lanes: most of those of a program.
     OnLanes(Instruction),
+    /// Several on lanes, each of which goes on with the result of the one before; and whether others read the result.
+    Group(Vec<Instruction>, Vec<bool>),
+    /// Such a group when registers are known.
+    Chain(Vec<Link>),
     /// Another one without control flow.
     Do(Instruction),
     /// Some of these, vector by vector.
@@ -78,7 +83,7 @@ impl Step {
     fn instructions(&mut self) -> &mut [Instruction] {
         match self {
             Self::OnLanes(i) | Self::Do(i) => std::slice::from_mut(i),
-            Self::InTurns(all) => all,
+            Self::InTurns(all) | Self::Group(all, _) => all,
             _ => &mut [],
         }
     }
@@ -99,12 +104,18 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn new(program: &Program) -> Self {
         let constants = &program.integers;
-        let mut m = Making { steps: vec![], loops: vec![], turns: vec![], constants };
+        let counts = Counts::new(&program.body);
+        let mut m = Making { steps: vec![], loops: vec![], turns: vec![], constants, counts };
         m.block(&program.body);
         m.steps.push(Step::End);
         let mut registers = program.registers.map(|n| n as usize);
         for (class, count) in allocate(&mut m.steps, &m.turns) {
             registers[class as usize] = count;
+        }
+        for step in &mut m.steps {
+            if let Step::Group(group, kept) = step {
+                *step = Step::Chain(links(group, kept));
+            }
         }
         let one = |v: Vector| match v {
             Vector::One(n) | Vector::Each(n) => n as usize,
@@ -135,6 +146,7 @@ struct Making<'p> {
     /// The first and the last step of each loop.
     turns: Vec<(usize, usize)>,
     constants: &'p [(Integer, i64)],
+    counts: Counts,
 }
 
 /// A place that is not known yet.
@@ -151,8 +163,27 @@ impl Making<'_> {
     }
 
     fn block<'i>(&mut self, body: impl IntoIterator<Item = &'i Instruction>) {
+        let mut run = vec![];
         for i in body {
-            self.instruction(i);
+            if i.family() == Family::Control {
+                self.straight(&std::mem::take(&mut run));
+                self.instruction(i);
+            } else {
+                run.push(i);
+            }
+        }
+        self.straight(&run);
+    }
+
+    /// Instructions without control flow.
+    fn straight(&mut self, run: &[&Instruction]) {
+        for group in grouped(run, &self.counts) {
+            if let [i] = &*group {
+                self.instruction(i);
+            } else {
+                let kept = kept(&group, &self.counts);
+                self.push(Step::Group(group, kept));
+            }
         }
     }
 

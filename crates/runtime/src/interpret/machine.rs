@@ -115,6 +115,9 @@ impl<'r, W: World> Machine<'r, W> {
                 // SAFETY: the caller's promises.
                 Step::OnLanes(i) => unsafe { self.of_lanes(i) },
                 // SAFETY: the caller's promises.
+                Step::Chain(links) => unsafe { self.chain(links) },
+                Step::Group(..) => unreachable!("groups are chains when a line is done"),
+                // SAFETY: the caller's promises.
                 Step::Do(i) => unsafe { self.instruction(i) },
                 Step::InTurns(all) => {
                     let open = self.open;

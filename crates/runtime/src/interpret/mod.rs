@@ -9,6 +9,7 @@
     reason = "arrays are reached through a launch's pointers, and lanes entered behind their features"
 )]
 
+mod chain;
 mod line;
 mod machine;
 mod memory;
