@@ -355,9 +355,9 @@ def lattices(cells: int | None, axes: Any) -> int | None:
     return found[0] if found else None
 
 
-def search_axes(axes: npt.NDArray[np.bool_] | None, cell: Any) -> tuple[Ints, int]:
+def search_axes(axes: Any, cell: Any) -> tuple[Ints, int]:
     """The periodic axes of a search: int32 (B, 3) for each system, or (0, 3) and the bits of those of all."""
-    if axes is not None and cell is None and axes.any():
+    if axes is not None and cell is None and any([x for row in axes for x in row]):
         refuse("cell", "lattice vectors for the periodic axes", "None")
     if axes is not None and len(axes) != 1:
         return axes.astype(np.int32), 0

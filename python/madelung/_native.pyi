@@ -75,7 +75,6 @@ def kernel_op(
     steps: Sequence[tuple[str, str]],
     scratch: Sequence[str],
     saved: Sequence[str],
-    points: Sequence[tuple[str, str]],
     constraints: Sequence[tuple[str, str]],
 ) -> str: ...
 def torch_kernel_op(path: str, full_name: str) -> str: ...

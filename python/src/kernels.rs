@@ -15,8 +15,8 @@ use crate::call::{compute, exception};
 static OPS: Mutex<BTreeMap<String, &'static Registry>> = Mutex::new(BTreeMap::new());
 
 /// The kernels of a block of source, as JSON: `kernels`, each with its `name`, `dims`, `index` (the dimension that it runs
-/// over), `params` and `differentiable`; or `error`, with its `message`, `line` (from 1), `column` (characters before it),
-/// `end_line` and `end_column`.
+/// over), `params` (a grid's with its `query`: the names of positions and radius) and `differentiable`; or `error`, with
+/// its `message`, `line` (from 1), `column` (characters before it), `end_line` and `end_column`.
 #[pyfunction]
 pub(crate) fn kernels(py: Python<'_>, source: &str) -> PyResult<String> {
     let found = compute(py, || Ok(madelung::runtime::kernels(source)))?;
@@ -75,8 +75,13 @@ fn described(kernel: &Kernel) -> Value {
             ParamKind::IntScalar => json!({"kind": "int_scalar"}),
             ParamKind::Batch { rows, systems } => structure("batch", &[Some(rows), Some(systems)]),
             ParamKind::Pairs { rows, columns, entries } => {
-                let kind = if kernel.query_of(n).is_some() { "grid" } else { "pairs" };
-                structure(kind, &[Some(rows), Some(columns), entries])
+                let query = kernel.query_of(n);
+                let mut of =
+                    structure(query.map_or("pairs", |_| "grid"), &[Some(rows), Some(columns), entries]);
+                if let Some(query) = query {
+                    of["query"] = json!([query.positions, query.radius].map(|p| kernel.params[p].name));
+                }
+                of
             }
             ParamKind::Map { rows, into } => structure("map", &[Some(rows), Some(into)]),
             ParamKind::Mesh { systems, nodes, waves } => {
@@ -96,8 +101,8 @@ fn described(kernel: &Kernel) -> Value {
 }
 
 /// An op whose steps are kernels, `(source, name)` each: its description as JSON, for calls by name from NumPy, JAX and
-/// CUDA. Arrays of `scratch` and `saved` pass between steps, `points` are arguments with the points of grids, `constraints`
-/// are conditions on arguments: `positive`, `finite`, `cell` or `full`. An op that is there, of equal steps, is given back.
+/// CUDA. Grids are pair lists there. Arrays of `scratch` and `saved` pass between steps, `constraints` are conditions on
+/// arguments: `positive`, `finite`, `cell` or `full`. An op that is there, of equal steps, is given back.
 #[pyfunction]
 pub(crate) fn kernel_op(
     py: Python<'_>,
@@ -105,7 +110,6 @@ pub(crate) fn kernel_op(
     steps: Vec<(String, String)>,
     scratch: Vec<String>,
     saved: Vec<String>,
-    points: Vec<(String, String)>,
     constraints: Vec<(String, String)>,
 ) -> PyResult<String> {
     let described = compute(py, || {
@@ -114,8 +118,8 @@ pub(crate) fn kernel_op(
         let declaration = Declaration {
             scratch,
             saved,
-            points,
             constraints: constraints.collect::<madelung::Result<_>>()?,
+            ..Declaration::default()
         };
         let kernels = steps.iter().map(|(source, name)| kernel(source, name));
         let kernels = kernels.collect::<madelung::Result<Vec<_>>>()?;
@@ -137,10 +141,10 @@ pub(crate) fn torch_kernel_op(path: &str, full_name: &str) -> PyResult<String> {
     Ok(serde_json::to_string(&described).unwrap_or_default())
 }
 
-/// The kernel of a name in a block of source.
+/// The kernel of a name in a block of source, with pair lists in the place of its grids.
 fn kernel(source: &str, name: &str) -> madelung::Result<&'static Kernel> {
     let made = madelung::runtime::kernels(source)?;
-    let found = made.iter().find(|made| made.name == name).map(Made::kernel);
+    let found = made.iter().find(|made| made.name == name).map(Made::listed);
     found.ok_or_else(|| {
         let known: Vec<&str> = made.iter().map(|made| made.name).collect();
         madelung::Error::argument("steps", format!("one of the source's kernels: {}", known.join(", ")), name)

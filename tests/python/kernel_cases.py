@@ -14,6 +14,7 @@ import madelung.numpy
 from madelung.kernels import (
     Array,
     Batch,
+    HashGrid,
     Int,
     Kernel,
     Map,
@@ -42,7 +43,10 @@ CUTOFF = 3.2
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel, the arguments that it is differentiated by, the others, and its outputs by plain loops."""
+    """A kernel, the arguments that it is differentiated by, the others, and its outputs by plain loops.
+
+    A grid is a function that makes it of the other arguments.
+    """
 
     kernel: Kernel
     smooth: dict[str, Any]
@@ -51,7 +55,12 @@ class Case:
 
     def __call__(self, *smooth: Any, **rest: Any) -> Any:
         """The kernel's outputs."""
-        return self.kernel(**dict(zip(self.smooth, smooth)), **(rest or self.rest))
+        return self.kernel(**self.arguments(dict(zip(self.smooth, smooth)) | (rest or self.rest)))
+
+    @staticmethod
+    def arguments(given: dict[str, Any]) -> dict[str, Any]:
+        """Arguments with their grids."""
+        return {name: x(**given) if callable(x) else x for name, x in given.items()}
 
 
 @kernel(fast=[("positions", "strain")])
@@ -174,6 +183,26 @@ def near(
 
 
 @kernel
+def within(
+    i: Atom,
+    positions: Array[Vec3, Atom],
+    charges: Array[Real, Atom],
+    cell: Array[Mat3, System],
+    radius: Real,
+    atoms: Batch[Atom, System],
+    grid: HashGrid[Atom, Atom],
+    energy: Out[Real, Atom],
+):
+    """Weights that vanish at the radius, and the atom's own."""
+    b = atoms.of(i)
+    e = 0.0
+    for j, shift in grid.query(positions[i], radius):
+        d = positions[j] - positions[i] + shift @ cell[b]
+        e += charges[j] * (1 - dot(d, d) / radius**2) ** 4
+    energy[i] = e**2
+
+
+@kernel
 def interpolated(
     i: Atom,
     u: Array[Vec3, Atom],
@@ -250,6 +279,13 @@ def _near(queries: Any, points: Any, weights: Any, pairs: Any) -> tuple[Any, Any
         lengths[p] = np.linalg.norm(d)
         moment[i] += weights[p] * (d @ d) * d
     return moment, lengths
+
+
+def _within(positions: Any, charges: Any, cell: Any, radius: float, atoms: Any, grid: Any) -> Any:
+    images = np.stack(np.meshgrid(*[np.arange(-2, 3)] * 3), -1).reshape(-1, 3)
+    shifted = positions[None, :, None] - positions[:, None, None] + (images @ cell[atoms])[None]
+    squares = np.where((atoms[:, None] == atoms)[..., None], (shifted**2).sum(-1), radius**2)
+    return (charges[:, None] * np.maximum(1 - squares / radius**2, 0) ** 4).sum((1, 2)) ** 2
 
 
 def _spline(p: int, x: Any) -> Any:
@@ -339,6 +375,16 @@ def cases() -> dict[str, Case]:
             {"queries": queries, "points": points, "weights": rng.normal(size=10)},
             {"pairs": between},
             _near,
+        ),
+        "within": Case(
+            within,
+            {"positions": positions, "charges": rng.normal(size=n), "cell": cell},
+            {
+                "radius": CUTOFF,
+                "atoms": atoms,
+                "grid": lambda positions, cell, **_: HashGrid(positions, cell, capacity=2000),
+            },
+            _within,
         ),
         "interpolated": Case(
             interpolated,

@@ -17,7 +17,7 @@ def at(x, **how):
         return tuple(at(y, **how) for y in x)
     return Interface(x, **how) if isinstance(x, np.ndarray) else x
 def given(case, **how):
-    return {name: at(x, **how) for name, x in (case.smooth | case.rest).items()}
+    return case.arguments({name: at(x, **how) for name, x in (case.smooth | case.rest).items()})
 def plainly(case, **changed):
     found = case.expected(**(case.smooth | case.rest | changed))
     return [np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))]

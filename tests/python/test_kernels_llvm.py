@@ -86,7 +86,7 @@ ISAS = ["Portable", "Avx2", "Avx512"][: ["Portable", "Avx2", "Avx512"].index(_na
 
 
 def op_of(source: str, name: str) -> Op:
-    described = json.loads(_native.kernel_op(("tests", name, 1), [(source, name)], [], [], [], []))
+    described = json.loads(_native.kernel_op(("tests", name, 1), [(source, name)], [], [], []))
     return Op(described[0])
 
 
@@ -190,7 +190,7 @@ def points(dtype: Any) -> tuple[Any, Any]:
 
 
 def check_crystals() -> int:
-    """Every form of both potentials, on full lists, those that need the transpose, and in clusters; the count of numbers."""
+    """Every form of both potentials, on full, directed and clustered lists; the count of numbers."""
     count = 0
     for source, name in [(REAL_SPACE, "real_space"), (LENNARD_JONES, "fluid")]:
         op = op_of(source, name)
@@ -237,7 +237,7 @@ def check_library(part: int = 0, of: int = 1) -> int:
         # Grids come from searches, and the number of systems from other steps.
         if name.endswith("_around") or name == "wire_unsplit":
             continue
-        described = json.loads(_native.kernel_op(("library", name, 1), [(source, name)], [], [], [], []))
+        described = json.loads(_native.kernel_op(("library", name, 1), [(source, name)], [], [], []))
         op = Op(described[0])
         for dtype in (np.float64, np.float32):
             given = [x.astype(dtype) if getattr(x, "dtype", None) == np.float64 else x for x in arguments(op)]

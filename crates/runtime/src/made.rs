@@ -24,6 +24,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug)]
 pub struct Made {
     kernel: &'static rt::Kernel,
+    listed: &'static rt::Kernel,
     parts: Vec<&'static PartCode>,
 }
 
@@ -31,6 +32,11 @@ impl Made {
     /// The kernel, for steps of ops.
     pub fn kernel(&self) -> &'static rt::Kernel {
         self.kernel
+    }
+
+    /// The kernel with pair lists in the place of its grids, for ops whose callers search.
+    pub fn listed(&self) -> &'static rt::Kernel {
+        self.listed
     }
 
     /// The code of its parts, form by form.
@@ -95,21 +101,19 @@ fn made(of: &Lowered, text: &str) -> Made {
             of.forms.iter().enumerate().map(|(n, f)| form(kernel, text, (n, f), small, &mut codes)).collect()
         }
     };
-    let params = kernel.params.iter().map(|p| rt::Param { name: leaked(&p.name), kind: p.kind }).collect();
-    let dims = kernel.dims.iter().map(|dim| leaked(dim)).collect();
-    // SAFETY: parts and declaration come from one source, and programs do what the code that `kernels!` writes does.
-    let kernel = unsafe {
-        rt::Kernel::new(
-            leaked(&kernel.name),
-            leak(dims),
-            kernel.index,
-            leak(params),
-            leak(kernel.queries.clone()),
-            leak(forms),
-            text,
-        )
+    let params =
+        leak(kernel.params.iter().map(|p| rt::Param { name: leaked(&p.name), kind: p.kind }).collect());
+    let dims = leak(kernel.dims.iter().map(|dim| leaked(dim)).collect());
+    let (name, forms) = (leaked(&kernel.name), leak(forms));
+    let with = |queries| {
+        // SAFETY: parts and declaration come from one source, and programs do what the code that `kernels!` writes does. They
+        // read what a query has found as a list, whoever made it.
+        let made = unsafe { rt::Kernel::new(name, dims, kernel.index, params, queries, forms, text) };
+        &*Box::leak(Box::new(made))
     };
-    Made { kernel: Box::leak(Box::new(kernel)), parts: codes }
+    let found = with(leak(kernel.queries.clone()));
+    let listed = if kernel.queries.is_empty() { found } else { with(&[]) };
+    Made { kernel: found, listed, parts: codes }
 }
 
 fn run(code: PartCode, codes: &mut Vec<&'static PartCode>) -> rt::EntryPoints {

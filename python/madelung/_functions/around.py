@@ -10,6 +10,7 @@ from madelung import _arguments as check
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
 from madelung._functions.framework import Framework
 from madelung._functions.parameters import CELL, ERRORS, PBC, STREAM
+from madelung._neighbors import plain_axes
 from madelung._schema import CHECKED, DIRECTED
 
 _QUERIES = Parameter(
@@ -99,7 +100,9 @@ def around(
     check.fits(of_point, r, ("N", 3))
     check.fits(of_batch, of_queries, q.shape[:1])
     check.fits(of_points_batch, of_points, r.shape[:1])
-    axes = check.periodic(f.value("pbc", pbc))
+    # Graphs hold Python's own truths as constants.
+    plain = plain_axes(pbc)
+    axes = plain if plain is not None and len(plain) == 1 else check.periodic(f.value("pbc", pbc))
     check.lattices(system.systems, axes)
     rows, bits = check.search_axes(axes, cell)
     none = np.empty(0, np.int32)

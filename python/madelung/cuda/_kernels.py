@@ -13,8 +13,10 @@ from madelung import _native
 from madelung._neighbors import Neighbors
 from madelung._schema import VALUE
 from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, is_given
+from madelung.cuda._framework import Cuda
 from madelung.cuda._ops import Op
 from madelung.cuda._stream import Stream
+from madelung.kernels._types import HashGrid
 
 
 class Arrays(Stream):
@@ -87,6 +89,10 @@ class Arrays(Stream):
         """See `Arrays`."""
         return self.uploaded(x)
 
+    def functions(self, like: Any) -> Any:
+        """See `Arrays`."""
+        return Cuda(self.stream)
+
     @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
         """See `Arrays`."""
@@ -124,6 +130,8 @@ def _mapped(name: str, x: Any, f: Callable[[str, Any], Any]) -> Any:
             return x.coo()
         parts = ("index", "columns", "images")
         return replace(x, **{part: f(f"{name}: {part}", getattr(x, part)) for part in parts})
+    if isinstance(x, HashGrid):
+        return replace(x, **{part: f(f"{name}: {part}", getattr(x, part)) for part in HashGrid.ARRAYS})
     if isinstance(x, (tuple, list)):
         return tuple(f(f"{name}: {n}", y) for n, y in enumerate(x))
     return f(name, x)

@@ -14,6 +14,7 @@ from madelung._own_streams import OwnStreams
 from madelung.jax import _inputs as given
 from madelung.jax import _ops
 from madelung.jax._autodiff import Op
+from madelung.jax._framework import Jax
 
 
 class Arrays(OwnStreams):
@@ -76,6 +77,11 @@ class Arrays(OwnStreams):
     def of_host(x: np.ndarray) -> Any:
         """See `Arrays`."""
         return jnp.asarray(x)
+
+    @staticmethod
+    def functions(like: Any) -> Any:
+        """See `Arrays`."""
+        return Jax
 
     @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:

@@ -7,13 +7,16 @@ Nothing here knows a framework: each has `Arrays`, in `madelung.numpy`, `madelun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
 from madelung import _arguments as check
 from madelung import _neighbors, _schema
-from madelung._schema import DIRECTED, FULL, HALF, is_one_mesh
+from madelung._functions.around import around, within
+from madelung._schema import CHECKED, DIRECTED, FULL, HALF, is_one_mesh
+from madelung.kernels._types import HashGrid
 
 # A list whose pairs stand once each, in place of a full one.
 _HALF_FILL = 4
@@ -90,6 +93,10 @@ class Arrays(Protocol):
         """An array of NumPy as one of the framework, without a copy where there is a way."""
         ...
 
+    def functions(self, like: Any) -> Any:
+        """The framework as bodies of public functions take it, for arrays beside `like`."""
+        ...
+
     @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
         """What a function gives, without derivatives."""
@@ -129,8 +136,11 @@ class Call:
         given: Mapping[str, Any],
         names: Mapping[str, str],
         sizes: Mapping[str, Any] | None = None,
+        queries: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     ) -> None:
+        """`queries`: the positions and the radius that each grid is queried with."""
         self.op, self.arrays, self._given, self._names = op, arrays, given, names
+        self._queries = queries
         # Graphs of older versions of PyTorch know no other mapping.
         self.dims: dict[str, Any] = {} if sizes is None else dict(sizes)
         self.like, self.other = self._first()
@@ -161,7 +171,8 @@ class Call:
         late = []
         for n, arg in enumerate(self.op.args):
             kind = arg["kind"]
-            if kind in ("real", "ints") and _is_number(self.of(arg)):
+            # What goes by the sizes of others.
+            if isinstance(self.of(arg), HashGrid) or (kind in ("real", "ints") and _is_number(self.of(arg))):
                 late.append(n)
             else:
                 for part, x in getattr(self, f"_{kind}")(arg).items():
@@ -173,7 +184,9 @@ class Call:
             if self.dims[systems] != count:
                 check.refuse(name, f"meshes of {self.dims[systems]} systems", count)
         for n in late:
-            parts[n, self.op.args[n]["kind"]] = self._filled(self.op.args[n])
+            arg = self.op.args[n]
+            found = self._grid(arg) if isinstance(self.of(arg), HashGrid) else {arg["kind"]: self._filled(arg)}
+            parts.update({(n, part): x for part, x in found.items()})
         for n, arg in enumerate(self.op.args):
             if parts.get((n, "batch_idx"), False) is None:
                 parts[n, "batch_idx"] = self.arrays.zeros(self._size(arg, "rows"), self.like)
@@ -260,7 +273,9 @@ class Call:
             columns, shifts = both[1], self.arrays.integers(f"{name}: neighbor_shifts", x[2], ("P", 3), self.like)
             self.dims.setdefault(arg["rows"], ptr.shape[0] - 1)
             half = len(x) == _HALF_FILL and check.flag(f"{name}: half_fill", x[3])
-            kind = DIRECTED if arg["rows"] != arg["columns"] else HALF if half else FULL
+            # What a query finds has each row's own point in it.
+            is_directed = arg["rows"] != arg["columns"] or arg["name"] in self._queries
+            kind = DIRECTED if is_directed else HALF if half else FULL
         if arg["entries"] is not None:
             self.dims.setdefault(arg["entries"], columns.shape[0])
         return {"ptr": ptr, "others": columns, "shifts": shifts, "list_kind": kind}
@@ -271,6 +286,43 @@ class Call:
         return left is not None and all(
             [self.arrays.is_constant(self._given.get(self._names.get(name, name))) for name in left]
         )
+
+    def _grid(self, arg: Mapping[str, Any]) -> dict[str, Any]:
+        """The pairs that a search finds, of values alone: no derivative goes through it."""
+        name, grid = self.name(arg), self.of(arg)
+        if arg["name"] not in self._queries:
+            expected = "what `find_neighbors` gives, or (neighbor_list, neighbor_ptr, neighbor_shifts)"
+            check.refuse(name, expected, "a grid, which no kernel queries", TypeError)
+        args = {a["name"]: a for a in self.op.args}
+        positions, radius = (args[x] for x in self._queries[arg["name"]])
+        q, points = self._real(positions)["real"], self._reals(f"{name}: points", grid.points, ("N", 3))
+        cell = grid.cell
+        if cell is not None:
+            cell = self._reals(f"{name}: cell", cell, (3, 3) if _axes(cell) == 2 else ("B", 3, 3))
+        reach = check.positive(self.name(radius), self._scalar(radius)["scalar"])
+        options = check.list_options(False, "csr", None, None, grid.capacity, None, False, False)
+        batches = self._systems(arg["rows"]), self._systems(arg["columns"])
+        f = self.arrays.functions(self.like)
+        try:
+            call = around(f, q, points, cell, grid.pbc, batches)
+            ptr, columns, shifts = within(f, call, reach, options.capacity)
+            if f.is_readable(ptr):
+                check.list_fits(f.value(name, ptr), options)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise _of_grid(error, name, self.name(positions)) from None
+        for dim, x in ((arg["columns"], points), (arg["entries"], columns)):
+            size = x.shape[0] if dim is None else self.dims.setdefault(dim, x.shape[0])
+            if size != x.shape[0]:
+                check.refuse(name, f"{size} of `{dim}`, as in other arguments", x.shape[0])
+        return {"ptr": ptr, "others": columns, "shifts": shifts, "list_kind": DIRECTED + CHECKED}
+
+    def _reals(self, name: str, x: Any, shape: Sequence[int | str]) -> Any:
+        return self.arrays.reals(name, x, shape, self.like, self.other)
+
+    def _systems(self, rows: str) -> Any:
+        """The system of each row in the batch over a dimension; None where there is none."""
+        batches = (a for a in self.op.args if a["kind"] == "batch" and a["rows"] == rows)
+        return next((self._batch(a)["batch_idx"] for a in batches), None)
 
     def _mesh(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)
@@ -299,6 +351,17 @@ class Call:
 
     def _int_scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         return {"int_scalar": check.integer(self.name(arg), self.of(arg))}
+
+
+def _of_grid(error: Exception, name: str, positions: str) -> Exception:
+    """The error of a search, in the names of the kernel."""
+    _, of_search, rest = (*str(error).split("`", 2), "", "")[:3]
+    here = {"queries": positions, "batch_idx": name, "query_batch_idx": name, "capacity": f"{name}: capacity"}
+    here |= {x: f"{name}: {x}" for x in HashGrid.ARRAYS}
+    if of_search not in here:
+        return error
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"`{here[of_search]}`{rest}")
 
 
 def named(

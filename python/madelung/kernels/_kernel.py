@@ -83,6 +83,8 @@ class Kernel:
         if error := found.get("error"):
             end = (error["end_line"], error["end_column"])
             raise self._source.error(error["message"], error["line"], error["column"], end)
+        # The names of positions and radius that each grid is queried with, in the source.
+        self.queries = {p["name"]: p["query"] for k in found["kernels"] for p in k["params"] if "query" in p}
         self.name = translator.names[definition.name]
         self._op = Op(Declaration(f"user::{self.name}", [self]))
         _background.start()

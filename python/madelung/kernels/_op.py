@@ -71,6 +71,7 @@ class Declaration:
         # Where each of the outputs stands among those of the steps.
         self.order = [written.index(name) for name in self.outputs]
         self._arguments(made)
+        self.queries = self._queried(made)
         self.constraints = self._constrained(made, constraints)
         namespace, _, self.label = name.rpartition("::")
         meant = [[k.source for k in self.steps], self.scratch, self.saved, self.constraints]
@@ -110,6 +111,20 @@ class Declaration:
                     check.refuse("steps", f"one type for `{p.name}` in all of them", f"another in `{k.__name__}`")
             written |= {p.written for p in k.parameters if _is_output(p)}
 
+    def _queried(self, made: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+        """The positions and the radius that each grid is queried with: one search for all steps, ahead of them."""
+        found: dict[str, tuple[str, str]] = {}
+        for k in self.steps:
+            for grid, (positions, radius) in k.queries.items():
+                name, of = self.names[grid], (positions, radius)
+                if positions in made:
+                    expected = f"`{name}` to be queried around an argument, as the search comes before the steps"
+                    check.refuse("steps", expected, f"`{self.names[positions]}`, which a step writes")
+                if found.setdefault(grid, of) != of:
+                    expected = f"one query of `{name}` in all of them (or two grids)"
+                    check.refuse("steps", expected, f"another in `{k.__name__}`")
+        return found
+
     def _constrained(self, made: Mapping[str, Any], constraints: Mapping[str, str]) -> list[tuple[str, str]]:
         of = {name: written for written, name in self.names.items() if written not in made}
         for name, constraint in constraints.items():
@@ -123,13 +138,9 @@ class Target:
     """An op that was made, as frameworks are told of it."""
 
     def __init__(self, declared: Declaration) -> None:
-        for p in (p for k in declared.steps for p in k.parameters):
-            if getattr(p.annotation, "__origin__", None) is kinds.HashGrid:
-                message = f"`{p.name}`: no framework passes a grid yet: search first, and give the kernel `Pairs`"
-                raise NotImplementedError(message)
         steps = [(k.source, k.name) for k in declared.steps]
         (self.described,) = json.loads(
-            _native.kernel_op(declared.name, steps, declared.scratch, declared.saved, [], declared.constraints)
+            _native.kernel_op(declared.name, steps, declared.scratch, declared.saved, declared.constraints)
         )
         self._check_sizes(declared.names)
         namespace, name, version = declared.name
@@ -182,7 +193,8 @@ class Op:
         Arguments are the parameters of the kernels by name, or in their order, without index and outputs. A `Zero[…]`
         and a batch of one system may be left out, and then arrays with an element for each system may come without that
         axis; a number stands for an element of every system. `Pairs` are what `find_neighbors` of the namespace gives,
-        or (neighbor_list, neighbor_ptr, neighbor_shifts).
+        or (neighbor_list, neighbor_ptr, neighbor_shifts). A grid is a `HashGrid(points, cell)`, in which the call
+        searches, or the pairs that a search has found.
 
         Raises:
             TypeError, ValueError: For a missing or unknown argument, and for one of the wrong dtype, shape or value.
@@ -204,7 +216,7 @@ class Op:
         names = self._declaration.names
         given = named(self._declaration.label, op, names, args, kwargs)
         arrays, given = arrays.opened(given, stream)
-        bound = Call(op, arrays, given, names, sizes)
+        bound = Call(op, arrays, given, names, sizes, self._declaration.queries)
         try:
             flat = bound.flat()
             results = arrays.run(call, flat)

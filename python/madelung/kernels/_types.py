@@ -1,12 +1,14 @@
 """The types of a kernel's parameters.
 
-They say what a parameter is, and hold nothing: callers hand on the arrays of their own library.
+They say what a parameter is, and hold nothing: callers hand on the arrays of their own library. Only a grid is an
+argument too, as its points come with a cell.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import GenericAlias
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 
 class Dim:
@@ -111,10 +113,26 @@ class Mesh(_Parametrised):
     word = "Mesh"
 
 
+@dataclass(frozen=True, eq=False)
 class HashGrid(_Parametrised):
-    """Points near rows: `HashGrid[Rows, Points]` or `HashGrid[Rows, Points, Entries]` has `g.query(x[i], radius)`."""
+    """Points near rows: `HashGrid[Rows, Points]` or `HashGrid[Rows, Points, Entries]` has `g.query(x[i], radius)`.
+
+    As an argument of a call `HashGrid(points, cell)`: each call searches once, before it runs, and what is found has no
+    derivative.
+    """
 
     word = "HashGrid"
+
+    points: Any
+    """(N, 3), of the dtype of the call."""
+    cell: Any = None
+    """(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic."""
+    pbc: Any = None
+    """(3,) or (B, 3) of bool. None: all axes of a cell are periodic."""
+    capacity: int | None = None
+    """The most pairs that a query may find; needed where sizes are known before values are, as under `jit`."""
+
+    ARRAYS: ClassVar = ("points", "cell", "pbc")
 
 
 INTEGERS = (Int, Int64, int)

@@ -11,6 +11,7 @@ from madelung import _arguments as check
 from madelung._own_streams import OwnStreams
 from madelung._schema import VALUE
 from madelung.kernels import _tape
+from madelung.numpy._framework import Numpy
 from madelung.numpy._ops import Op
 
 
@@ -77,6 +78,11 @@ class Arrays(OwnStreams):
     def of_host(x: np.ndarray) -> Any:
         """See `Arrays`."""
         return x
+
+    @staticmethod
+    def functions(like: Any) -> Any:
+        """See `Arrays`."""
+        return Numpy
 
     @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:

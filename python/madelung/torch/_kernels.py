@@ -12,6 +12,7 @@ from madelung import _arguments as check
 from madelung._own_streams import OwnStreams
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
+from madelung.torch._framework import Graph, is_compiling, mode_of
 from madelung.torch._schema import Op, parse
 
 _FLOATS = (torch.float32, torch.float64)
@@ -80,6 +81,11 @@ class Arrays(OwnStreams):
     def of_host(x: np.ndarray) -> Any:
         """See `Arrays`."""
         return torch.from_numpy(x)
+
+    @staticmethod
+    def functions(like: torch.Tensor) -> Any:
+        """See `Arrays`."""
+        return Graph if is_compiling() else mode_of(like)
 
     @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:

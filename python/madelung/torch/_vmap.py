@@ -23,12 +23,21 @@ def batched(
     lists = (x.dim() - m for i, x, m in zip(op.inputs, args, mapped) if i.part == "others")
     # Sizes of meshes are numbers of the host, the same for all calls.
     has_sizes = any(m for i, m in zip(op.inputs, mapped) if i.part == "meshes")
-    if size and op.stackable and not has_sizes and all(axes == 1 for axes in lists):
+    if size and op.stackable and not has_sizes and all(axes == 1 for axes in lists) and not _has_room(op, args):
         stacked = _stack(op, size, mapped, args)
         if stacked is not None:
             results = call(*stacked)
             return _apart(size, results)
     return _loop(call, size, mapped, args)
+
+
+def _has_room(op: Op, args: Sequence[Any]) -> bool:
+    """Whether a list, where its offsets can be read, has room behind its last pair, which a larger list would take for
+    pairs."""
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    lists = [(args[k], args[k + 1]) for k, i in enumerate(op.inputs) if i.part == "ptr"]
+    known = [(ptr, x) for ptr, x in lists if type(ptr) is torch.Tensor and ptr.is_cpu and not wrapped(ptr)]
+    return any(bool((ptr[..., -1] < x.shape[-1]).any()) for ptr, x in known)
 
 
 def _stack(op: Op, size: int, mapped: Sequence[bool], args: Sequence[Any]) -> list[Any] | None:
@@ -89,5 +98,9 @@ def _loop(
     if not size:
         raise ValueError("vmap: expected a mapped axis with at least one element, got none")
     calls = [call(*[x[b] if m else x for x, m in zip(args, mapped)]) for b in range(size)]
+    for xs in zip(*calls):
+        shapes = {tuple(x.shape) for x in xs if x is not None}
+        if len(shapes) > 1:
+            raise ValueError(f"`capacity`: expected one number of pairs for all calls of `vmap`, got {sorted(shapes)}")
     out = [None if xs[0] is None else torch.stack(xs) for xs in zip(*calls)]
     return tuple(out), tuple(None if x is None else 0 for x in out)

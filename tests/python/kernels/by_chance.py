@@ -11,12 +11,14 @@ import numpy as np
 import madelung.kernels as mk
 from madelung.kernels import Real, exp
 
-Atom, System, Feature = mk.dims("Atom System Feature")
+Atom, System, Feature, Element, Node, Site = mk.dims("Atom System Feature Element Node Site")
 PYTHON = """
 def by_chance_{seed}(i: Atom, positions: Array[Vec3, Atom], charges: Array[Real, Atom],
            table: Array[Real, Atom, Feature], scale: Array[Real, System], cell: Array[Mat3, System], cutoff: Real,
-           order: Int, atoms: Batch[Atom, System], pairs: Pairs[Atom],
-           energy: Out[Real, Atom], total: Out[Real, System]):
+           order: Int, atoms: Batch[Atom, System], pairs: Pairs[Atom], strength: Array[Real, Element, Element],
+           kinds: Map[Atom, Element], field: Array[Real, Node], mesh: Mesh[System, Node], sites: Array[Vec3, Site],
+           of_sites: Batch[Site, System], {near}energy: Out[Real, Atom],
+           total: Out[Real, System]):
     b = atoms.of(i)
 """
 RUST = """
@@ -25,12 +27,16 @@ fn bell(u: Real, v: Real) -> Real {{ exp(-0.2 * u * u) * v }}
 #[kernel(clusters)]
 fn by_chance_{seed}(i: Atom, positions: &[Vec3; Atom], charges: &[Real; Atom], table: &[[Real; Feature]; Atom],
            scale: &[Real; System], cell: &[Mat3; System], cutoff: Real, order: i32, atoms: &Batch<Atom, System>,
-           pairs: &Pairs<Atom>, energy: &mut [Real; Atom], total: &mut [Real; System]) {{
+           pairs: &Pairs<Atom>, strength: &[[Real; Element]; Element], kinds: &Map<Atom, Element>, field: &[Real; Node],
+           mesh: &Mesh<System, Node>, sites: &[Vec3; Site], of_sites: &Batch<Site, System>, {near}
+           energy: &mut [Real; Atom], total: &mut [Real; System]) {{
     let b = atoms.of(i);
 """
-NAMES = ("Array", "Batch", "Int", "Mat3", "Out", "Pairs", "Real", "Vec3")
+NAMES = ("Array", "Batch", "HashGrid", "Int", "Map", "Mat3", "Mesh", "Out", "Pairs", "Real", "Vec3")
+DIMS = {dim.__name__: dim for dim in (Atom, System, Feature, Element, Node, Site)}
+NEAR = ("near: HashGrid[Atom, Site], ", "near: &HashGrid<Atom, Site>,")
 FUNCTIONS = ("sin", "cos", "tanh", "exp", "sqrt", "erfc")
-SMOOTH = ("positions", "charges", "table", "scale", "cell")
+SMOOTH = ("positions", "charges", "table", "scale", "cell", "strength", "field", "sites")
 
 # How tightly operators of Python bind.
 CHOICE, SUM, PRODUCT, SIGN, POWER, ATOM = range(6)
@@ -97,6 +103,11 @@ class Term(NamedTuple):
         return Term(python, binds, f"({x} {operator} {y})", is_integer)
 
 
+def has_grid(seed: int) -> bool:
+    """Whether a kernel queries one, as a third of them do: a grid without a query is an error."""
+    return seed % 3 == 0
+
+
 def name(python: str) -> Term:
     """A name, an element or a component: written alike in both."""
     return Term(python, ATOM, python)
@@ -121,7 +132,8 @@ class Author:
 
     def __init__(self, seed: int) -> None:
         self.rng, self.numbers, self.seed = np.random.default_rng(seed), itertools.count(), seed
-        self.python, self.rust = [PYTHON.format(seed=seed)], [RUST.format(seed=seed)]
+        python, rust = NEAR if has_grid(seed) else ("", "")
+        self.python, self.rust = [PYTHON.format(seed=seed, near=python)], [RUST.format(seed=seed, near=rust)]
         self.depth = 1
         self._body()
         self.rust.append("}")
@@ -187,6 +199,10 @@ class Author:
     def sum(self, to: str, first: Term) -> None:
         self.line(f"{to} = {first.python}", f"let mut {to} = {first.real};")
 
+    def of_kinds(self, i: str, j: str) -> Term:
+        python, rust = (f"strength[kinds.of({i}){between}kinds.of({j})]" for between in (", ", "]["))
+        return Term(python, ATOM, rust)
+
     def _terms(self, inside: list[Term]) -> None:
         way = self.rng.integers(3)
         if way < 2:
@@ -216,8 +232,30 @@ class Author:
             self.close()
             inside.append(name("t"))
 
+    def _around(self, outside: list[Term]) -> None:
+        """Loops over the nodes of a mesh, and over points within a radius, where terms vanish."""
+        if self.rng.random() < 0.3:
+            self.sum("v", Term("0.0", ATOM, "0.0"))
+            loop = "in mesh.around(b, positions[i])"
+            self.open(f"for node, weight {loop}", f"for (node, weight) {loop}")
+            self.add("v", name("weight") * call("tanh", self.term([*outside, name("field[node]")], 3)))
+            self.close()
+            outside.append(name("v"))
+        if not has_grid(self.seed):
+            return
+        self.sum("g", Term("0", ATOM, "0.0"))
+        loop = "in near.query(positions[i], cutoff)"
+        self.open(f"for k, image {loop}", f"for (k, image) {loop}")
+        vector = "sites[k] - positions[i] + image {} cell[b]"
+        self.line(f"u = {vector.format('@')}", f"let u = {vector.format('*')};")
+        inside = integer(1) - name("dot(u, u)") / name("cutoff") ** 2
+        self.add("g", inside ** self.one(2, 3) * call("tanh", self.term([*outside, name("dot(u, u)")], 3)))
+        self.close()
+        outside.append(name("g"))
+
     def _body(self) -> None:
-        outside = [name("charges[i]"), name("scale[b]"), name("cutoff")]
+        outside = [name("charges[i]"), name("scale[b]"), name("cutoff"), self.of_kinds("i", "i")]
+        self._around(outside)
         for _ in range(self.rng.integers(0, 3)):
             self.let(outside)
         self.sum("e", self.one(Term("0.0", ATOM, "0.0"), Term("0", ATOM, "0.0"), self.term(outside)))
@@ -232,7 +270,8 @@ class Author:
             self.open("if r >= cutoff", "if r >= cutoff")
             self.line("continue", "continue;")
             self.close()
-        inside = [*outside, name("charges[j]"), name("r"), name("d.x" if self.rng.random() < 0.3 else "dot(d, d)")]
+        inside = [*outside, name("charges[j]"), self.of_kinds("i", "j"), name("r")]
+        inside.append(name("d.x" if self.rng.random() < 0.3 else "dot(d, d)"))
         for _ in range(self.rng.integers(0, 4)):
             self.let(inside)
         self._inner(inside)
@@ -259,7 +298,7 @@ class Author:
     def kernel(self) -> mk.Kernel:
         """The kernel that is made of the function."""
         scope: dict[str, Any] = {name: getattr(mk, name) for name in (*NAMES, *FUNCTIONS, "dot", "length")}
-        scope |= {"Atom": Atom, "System": System, "Feature": Feature, "bell": bell}
+        scope |= {**DIMS, "bell": bell}
         exec("from __future__ import annotations\n" + self.text, scope)
         return mk.kernel(source=self.text)(scope[f"by_chance_{self.seed}"])
 
@@ -270,12 +309,14 @@ class Author:
         scope |= {"dot": lambda u, v: float(np.dot(u, v)), "length": lambda u: float(np.sqrt(np.dot(u, u)))}
         scope |= {"bell": lambda u, v: math.exp(-0.2 * u * u) * v}
         exec("from __future__ import annotations\n" + self.text, scope)
-        energy, total, (lists, ptr, shifts) = np.zeros(len(given["charges"])), np.zeros(1), given["pairs"]
+        energy, total, (lists, ptr, shifts, *_) = np.zeros(len(given["charges"])), np.zeros(1), given["pairs"]
         rows, function = Rows(ptr, lists[1], shifts), scope[f"by_chance_{self.seed}"]
         positions = given["positions"].view(Vector)
+        near = [Near(given["near"].points)] if "near" in given else []
         for i in range(len(energy)):
             function(i, positions, given["charges"], given["table"], given["scale"], given["cell"], given["cutoff"],
-                     given["order"], rows, rows, energy, total)  # fmt: skip
+                     given["order"], rows, rows, given["strength"], Kinds(given["kinds"]), given["field"],
+                     Nodes(*given["mesh"]), given["sites"].view(Vector), rows, *near, energy, total)  # fmt: skip
         return energy, total
 
 
@@ -296,18 +337,62 @@ class Rows:
         return zip(self.others[span].tolist(), self.shifts[span].astype(float))
 
 
+class Kinds(NamedTuple):
+    """The element of each row."""
+
+    elements: np.ndarray
+
+    def of(self, i: int) -> int:
+        return int(self.elements[i])
+
+
+class Near(NamedTuple):
+    """Points without images."""
+
+    points: np.ndarray
+
+    def query(self, x: np.ndarray, radius: float) -> Any:
+        d = np.asarray(self.points - x)
+        return ((k, np.zeros(3)) for k in np.flatnonzero((d**2).sum(-1) <= radius**2).tolist())
+
+
+class Nodes(NamedTuple):
+    """A mesh: its sizes and the order of its splines."""
+
+    k1: int
+    k2: int
+    k3: int
+    order: int
+
+    def around(self, b: int, u: np.ndarray) -> Any:
+        """All nodes: images of a node have one weight, the sum of theirs."""
+        axes = [self.weights(k, float(x)) for k, x in zip(self[:3], u)]
+        for node in np.ndindex(*self[:3]):
+            yield int(np.ravel_multi_index(node, self[:3])), math.prod(w[n] for w, n in zip(axes, node))
+
+    def weights(self, k: int, u: float) -> list[float]:
+        return [sum(spline(self.order, k * (u + s) - n) for s in range(-3, 4)) for n in range(k)]
+
+
+def spline(order: int, x: float) -> float:
+    """Cardinal B-spline, by its recursion."""
+    if order == 1:
+        return float(0 <= x < 1)
+    return (x * spline(order - 1, x) + (order - x) * spline(order - 1, x - 1)) / (order - 1)
+
+
 class Vector(np.ndarray):
     x = property(lambda self: float(self[0]))
 
 
 def system(seed: int) -> dict[str, Any]:
     """Numbers for a kernel."""
-    rng, n = np.random.default_rng(seed), 7
+    rng, n, half = np.random.default_rng(seed), 7, seed % 4 == 0
     pairs = [
         (i, j, s, *t)
         for i, j in itertools.product(range(n), repeat=2)
         for s, *t in [(0, 0, 0), (1, 0, -1), (-1, 0, 1)]
-        if (i != j or s != 0) and (i + j + abs(s)) % 3
+        if ((i, 0) < (j, s) if half else (i != j or s != 0)) and (i + j + abs(s)) % 3
     ]
     rows = np.array(sorted(pairs), np.int32)
     ptr = np.searchsorted(rows[:, 0], np.arange(n + 1)).astype(np.int32)
@@ -317,5 +402,10 @@ def system(seed: int) -> dict[str, Any]:
         "scale": rng.uniform(0.5, 1.5, 1),
         "cell": rng.uniform(-0.3, 0.3, (1, 3, 3)),
     }
-    lists = (rows[:, :2].T.copy(), ptr, rows[:, 2:].copy())
-    return {**smooth, "cutoff": 1.3, "order": int(rng.integers(1, 5)), "pairs": lists}
+    smooth |= {"strength": rng.uniform(-1, 1, (2, 2)), "field": rng.uniform(-1, 1, 5 * 4 * 6)}
+    smooth["sites"] = rng.uniform(-1, 1, (9, 3))
+    lists = (rows[:, :2].T.copy(), ptr, rows[:, 2:].copy(), *[True] * half)
+    rest: dict[str, Any] = {"kinds": rng.integers(0, 2, n, np.int32), "mesh": (5, 4, 6, 4)}
+    if has_grid(seed):
+        rest["near"] = mk.HashGrid(smooth["sites"])
+    return {**smooth, **rest, "cutoff": 1.3, "order": int(rng.integers(1, 5)), "pairs": lists}

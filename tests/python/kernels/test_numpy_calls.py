@@ -365,18 +365,6 @@ def test_pickled_by_name() -> None:
     assert copy.deepcopy({"kernel": lennard_jones})["kernel"] is lennard_jones
 
 
-def test_grids_are_not_passed_yet() -> None:
-    @mk.kernel
-    def k(i: Atom, x: Array[mk.Vec3, Atom], radius: Real, grid: mk.HashGrid[Atom, Bin], y: Out[Real, Atom]):
-        n = 0.0
-        for _, _ in grid.query(x[i], radius):
-            n += 1
-        y[i] = n
-
-    with pytest.raises(NotImplementedError, match="no framework passes a grid yet"):
-        k(np.zeros((3, 3)), 1.0, grid=None)
-
-
 def test_outputs_of_no_size() -> None:
     @mk.kernel
     def k(i: Atom, x: Array[Real], y: Out[Real, Atom]):

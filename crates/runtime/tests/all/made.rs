@@ -81,3 +81,18 @@ fn a_declaration_says_what_does_not_fit() {
     let error = wrong.op(("tests", "springs", 1), &[springs]).expect_err("no such array").to_string();
     assert!(error.contains("`enregy`"), "{error}");
 }
+
+/// For callers who search.
+#[test]
+fn a_grid_can_be_a_list() {
+    let text = "#[kernel] fn near(i: Query, x: &[Vec3; Query], q: &[Real; Point], radius: Real, grid: &HashGrid<Query, \
+                Point>, sum: &mut [Real; Query]) { let mut s = 0.0; for (j, shift) in grid.query(x[i], radius) { s += \
+                q[j]; } sum[i] = s; }";
+    let made = &kernels(text).expect("it compiles")[0];
+    let declare = |kernel| Declaration::default().op(("tests", "near", 1), &[kernel]);
+    assert!(declare(made.kernel()).expect_err("no points").to_string().contains("`grid`"));
+    let op = declare(made.listed()).expect("an op of pairs");
+    assert!(op.args.iter().any(|a| a.name == "grid" && a.kind.structure().is_some_and(|s| !s.is_grid)));
+    let springs = &kernels(SPRINGS).expect("it compiles")[0];
+    assert!(std::ptr::eq(springs.kernel(), springs.listed()));
+}
