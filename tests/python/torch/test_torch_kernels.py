@@ -173,7 +173,7 @@ def test_launch() -> None:
     with pytest.raises(TypeError, match="`energy`: expected float64, got float32"):
         mk.launch(case.kernel, given, {"energy": out.float()})
     # Sizes that a mesh says, of integers of the host.
-    of_waves = {"scale": torch.tensor([2.0, 3.0]), "mesh": [(4, 5, 6, 4), (3, 3, 4, 4)]}
+    of_waves = {"scale": torch.tensor([2.0, 3.0]), "mesh": [(4, 5, 6, 4), (5, 4, 4, 4)]}
     expected = on_waves(**of_waves)
     out = torch.full_like(expected, torch.nan)
     mk.launch(on_waves, of_waves, {"counted": out})
