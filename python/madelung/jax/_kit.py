@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import jax
@@ -143,6 +144,21 @@ def _in_out(op: Op, names: Sequence[str]) -> dict[str, bool]:
     return {name: sums[name] for name in op.outputs if name in names}
 
 
+@cache
+def _on_buffers(func: Callable[..., None], graph_compatible: bool) -> tuple[Body, str]:
+    """A function's declaration, and the target that calls it, which is there once however often a program is traced."""
+    body = Body(func, None, jax.Array)
+    target = f"madelung_callable_{next(_CALLABLES)}_{body.label}"
+
+    def on_buffers(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], _: Any) -> None:
+        arrays = iter(inputs)
+        flat = [next(arrays) if i.type == "tensor" else attrs[i.name] for i in body.inputs]
+        func(*body.arguments(flat), *outputs)
+
+    register_ffi_callback(target, on_buffers, graph_compatible)
+    return body, target
+
+
 def jax_callable(
     func: Callable[..., None],
     num_outputs: int | None = None,
@@ -169,7 +185,7 @@ def jax_callable(
     Raises:
         TypeError, ValueError: For other annotations, options and outputs; in calls as for a kernel.
     """
-    body = Body(func, None, jax.Array)
+    body, target = _on_buffers(func, graph_mode == "jax")
     if num_outputs is not None and num_outputs != len(body.outputs):
         check.refuse("num_outputs", f"{len(body.outputs)}, as `{body.label}` has", num_outputs)
     if graph_mode not in (None, "none", "jax"):
@@ -180,15 +196,6 @@ def jax_callable(
     dims = {size["dim"] for out in body.outputs for size in out.shape if "dim" in size}
     sizes = _sizes(output_dims, dims - set(body.places))
     body.needs(sizes)
-
-    target = f"madelung_callable_{next(_CALLABLES)}_{body.label}"
-
-    def on_buffers(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], _: Any) -> None:
-        arrays = iter(inputs)
-        flat = [next(arrays) if i.type == "tensor" else attrs[i.name] for i in body.inputs]
-        func(*body.arguments(flat), *outputs)
-
-    register_ffi_callback(target, on_buffers, graph_mode == "jax")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         flat = body.flat(Arrays, tuple(map(_own, args)), {name: _own(x) for name, x in kwargs.items()})

@@ -76,8 +76,8 @@ def capture(stream: Any, device: int = 0) -> AbstractContextManager[Any]:
     device. Arrays keep their places, so inputs are changed by writing to them. Memory for what lies between is the
     graph's own, which is kept until its last launch is over. A capture waits for no other stream: the caller makes sure
     that arrays are written before the graph is launched. Functions of `madelung.cuda` are captured too; those of
-    PyTorch, by `torch.cuda.graph`, as those of `madelung.cuda` on tensors of its stream. An error in the context ends
-    the capture without a graph.
+    PyTorch are by `torch.cuda.graph`, whose graph keeps the memory of both. An error in the context ends the capture
+    without a graph.
 
     Args:
         stream: as for `launch`, and not CUDA's default stream.

@@ -119,6 +119,9 @@ def test_callables() -> None:
 f = jax_callable(xla.energies, graph_mode="jax")
 jax_callable(xla.energies)
 first, second = list(xla.targets)[-2:]
+# A function has one target, however often a program is traced.
+jax_callable(xla.energies, graph_mode="jax")
+assert list(xla.targets)[-1] == second
 assert [xla.traits(name) for name in (first, second)] == [1, 0]
 expected, cutoff = plainly(both), both.rest["cutoff"]
 for a, b in zip(f(**both.smooth, **both.rest), expected, strict=True):
