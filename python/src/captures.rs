@@ -1,10 +1,14 @@
-//! The captures of streams that are under way, and what their calls read and write.
+//! The captures of streams that are under way, and what their graphs keep.
+//!
+//! Whoever captures a stream, calls on it work in memory of that capture. A graph of ours keeps it itself; one of somebody
+//! else's, as XLA's or PyTorch's, has it tied to it, until the driver says that the graph is over.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use madelung::Result;
 use madelung::array::Array;
-use madelung::cuda::Memory;
+use madelung::cuda::{Memory, Stream};
 
 /// A stream: its device and its number.
 pub(crate) type Key = (usize, u64);
@@ -12,37 +16,58 @@ pub(crate) type Key = (usize, u64);
 /// Memory of captured work: its own, and the arrays of its calls.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    memory: Memory,
-    arrays: Vec<Arc<Array>>,
+    pub(crate) memory: Memory,
+    arrays: Mutex<Vec<Arc<Array>>>,
 }
 
-/// The captures that are under way, by device and stream number.
-static CAPTURES: Mutex<BTreeMap<Key, Kept>> = Mutex::new(BTreeMap::new());
+/// By stream: the number of its last capture, and what the graph of that keeps.
+static CAPTURES: Mutex<BTreeMap<Key, (u64, Weak<Kept>)>> = Mutex::new(BTreeMap::new());
 
-fn with_captures<T>(f: impl FnOnce(&mut BTreeMap<Key, Kept>) -> T) -> T {
-    f(&mut CAPTURES.lock().unwrap_or_else(PoisonError::into_inner))
+/// What graphs of others have kept. They were destroyed in a thread of the driver, in which no memory can be given back.
+static OVER: Mutex<Vec<Arc<Kept>>> = Mutex::new(vec![]);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The memory for calls on a stream that captures.
-pub(crate) fn memory_of(stream: Key) -> Option<Memory> {
-    with_captures(|captures| captures.get(&stream).map(|kept| kept.memory.clone()))
+impl Kept {
+    fn new(stream: Stream) -> Arc<Self> {
+        Arc::new(Self { memory: Memory::of_capture(stream), arrays: Mutex::default() })
+    }
+
+    /// Keeps the arrays of a call.
+    pub(crate) fn keep<'a>(&self, arrays: impl Iterator<Item = &'a Arc<Array>>) {
+        lock(&self.arrays).extend(arrays.cloned());
+    }
 }
 
-/// Keeps the arrays of a call, where its stream captures.
-pub(crate) fn keep<'a>(stream: Key, arrays: impl Iterator<Item = &'a Arc<Array>>) {
-    with_captures(|captures| {
-        if let Some(kept) = captures.get_mut(&stream) {
-            kept.arrays.extend(arrays.cloned());
-        }
-    });
+/// What is kept for the graph that a stream captures; None where it does not capture.
+pub(crate) fn of(stream: Stream, key: Key) -> Result<Option<Arc<Kept>>> {
+    let Some(id) = stream.capture()? else { return Ok(None) };
+    release();
+    let mut captures = lock(&CAPTURES);
+    let known = captures.get(&key).filter(|(of, _)| *of == id).and_then(|(_, kept)| kept.upgrade());
+    if known.is_some() {
+        return Ok(known);
+    }
+    let kept = Kept::new(stream);
+    captures.insert(key, (id, Arc::downgrade(&kept)));
+    let tied = Arc::clone(&kept);
+    stream.when_graph_is_over(move || lock(&OVER).push(tied))?;
+    Ok(Some(kept))
 }
 
-/// From here on the calls on a stream are those of a capture, and work in its memory.
-pub(crate) fn begin(stream: Key, memory: Memory) {
-    with_captures(|captures| captures.insert(stream, Kept { memory, arrays: vec![] }));
+/// From here on the calls on a stream, whose capture began, work in what is returned.
+pub(crate) fn begin(stream: Stream, key: Key) -> Result<Arc<Kept>> {
+    let kept = Kept::new(stream);
+    if let Some(id) = stream.capture()? {
+        lock(&CAPTURES).insert(key, (id, Arc::downgrade(&kept)));
+    }
+    Ok(kept)
 }
 
-/// Memory of a capture that is over.
-pub(crate) fn end(stream: Key) -> Option<Kept> {
-    with_captures(|captures| captures.remove(&stream))
+/// Gives back what graphs that are over have kept.
+pub(crate) fn release() {
+    let over = std::mem::take(&mut *lock(&OVER));
+    drop(over);
 }

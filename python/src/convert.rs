@@ -5,6 +5,7 @@ use madelung::Result;
 use madelung::batch::Batch;
 use madelung_core::array::{Array, DType, Data, Elements, Plain, View};
 use numpy::ndarray::{ArrayBase, ArrayD, ArrayViewMutD, Dimension, OwnedRepr};
+use numpy::npyffi::{NPY_ARRAY_CARRAY, PyArrayObject_fields};
 use numpy::{
     Element, PyArray, PyArrayDescrMethods, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2,
     PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
@@ -107,6 +108,28 @@ pub(crate) fn given_any(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAn
         a @ (Array::F16(_) | Array::BF16(_)) => given_any(py, a.cast(DType::F32).map_err(exception)?)?,
         Array::Device(a) => return Err(exception(a.place().elsewhere("array"))),
     })
+}
+
+/// The memory of a NumPy array as that of a result, which the call may write to and keeps.
+pub(crate) fn lent(array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
+    let py = array.py();
+    let known = [
+        (DType::F64, numpy::dtype::<f64>(py)),
+        (DType::F32, numpy::dtype::<f32>(py)),
+        (DType::I32, numpy::dtype::<i32>(py)),
+        (DType::I64, numpy::dtype::<i64>(py)),
+    ];
+    let dtype = known.into_iter().find(|(_, dtype)| array.dtype().is_equiv_to(dtype)).map(|(dtype, _)| dtype);
+    // SAFETY: the array is there, with its flags and its address.
+    let &PyArrayObject_fields { flags, data, .. } = unsafe { &(*array.as_array_ptr()).fields };
+    match dtype {
+        Some(dtype) if flags & NPY_ARRAY_CARRAY == NPY_ARRAY_CARRAY && !array.is_empty() => {
+            // SAFETY: the flags say that the elements lie side by side, aligned, and may be written to. The array keeps
+            // them, and who gives it to be written to uses it for nothing else meanwhile.
+            Ok(unsafe { Array::lent(dtype, array.shape(), data.cast(), Box::new(array.clone().unbind())) })
+        }
+        _ => Err(PyValueError::new_err("expected a contiguous array in C order that can be written to")),
+    }
 }
 
 /// The systems of atoms: from `batch_idx`, from `batch_ptr`, or a single system.

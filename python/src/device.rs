@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::call::{compute, exception};
-use crate::captures;
+use crate::captures::{self, Kept};
 use crate::convert::{Numbers, given_any};
 use crate::dlpack::{capsule, taken};
 
@@ -54,16 +54,15 @@ impl Lane {
         self.stream.device()
     }
 
-    /// Refuses a stream that captures what would work in memory that no graph keeps.
-    fn check_capture(&self) -> Result<()> {
-        if self.stream.is_capturing()?
-            && !captures::memory_of(self.key()).is_some_and(|memory| memory.is(&self.memory))
-        {
-            let text =
-                "calls on a stream that something else captures: `madelung.kernels.capture` captures them";
+    /// What is kept for the graph that the stream captures, if it does. Work in other memory is refused, which no graph
+    /// keeps.
+    fn capture(&self) -> Result<Option<Arc<Kept>>> {
+        let kept = captures::of(self.stream, self.key())?;
+        if kept.as_ref().is_some_and(|kept| !kept.memory.is(&self.memory)) {
+            let text = "a call on a stream whose capture begins meanwhile";
             return Err(Error::Unsupported(text.into()));
         }
-        Ok(())
+        Ok(kept)
     }
 
     /// Lets later work wait for the present work on another stream, which wrote the array of this name. Neither may
@@ -89,16 +88,28 @@ pub(crate) struct DeviceStream(pub(crate) Arc<Lane>);
 
 #[pymethods]
 impl DeviceStream {
-    /// The stream behind a handle, which `object` keeps alive.
+    /// The stream behind a handle, which `object` keeps alive; without a device, of the one that the driver names.
     #[new]
-    fn new(py: Python<'_>, device: usize, handle: usize, object: Option<Py<PyAny>>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        device: Option<usize>,
+        handle: usize,
+        object: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
         compute(py, || {
             // SAFETY: the handle is a stream by promise of the caller, and lives as long as the object.
-            let stream = unsafe { Device::get(device)?.stream(handle)? };
+            let stream = unsafe {
+                match device {
+                    Some(device) => Device::get(device)?.stream(handle)?,
+                    None => Stream::of(handle)?,
+                }
+            };
             let id = stream.id()?;
-            let memory = captures::memory_of((device, id)).unwrap_or_else(|| {
+            let key = (stream.device().ordinal(), id);
+            let captured = captures::of(stream, key)?.map(|kept| kept.memory.clone());
+            let memory = captured.unwrap_or_else(|| {
                 let mut memories = memories().lock().unwrap_or_else(PoisonError::into_inner);
-                memories.entry((device, id)).or_insert_with(|| Memory::new(stream)).clone()
+                memories.entry(key).or_insert_with(|| Memory::new(stream)).clone()
             });
             Ok(Self(Arc::new(Lane { stream, memory, id, _object: object })))
         })
@@ -121,8 +132,8 @@ impl DeviceStream {
 
     /// Whether calls on the stream are captured.
     #[getter]
-    fn captures(&self) -> bool {
-        captures::memory_of(self.0.key()).is_some()
+    fn captures(&self) -> PyResult<bool> {
+        captures::of(self.0.stream, self.0.key()).map(|kept| kept.is_some()).map_err(exception)
     }
 
     /// The stream's number, unique in the process.
@@ -136,6 +147,7 @@ impl DeviceStream {
 #[pyfunction]
 pub(crate) fn release_device_memory(py: Python<'_>) -> PyResult<()> {
     compute(py, || {
+        captures::release();
         let memories = memories().lock().unwrap_or_else(PoisonError::into_inner);
         memories.values().try_for_each(|memory| memory.release().map(|_| ()))
     })
@@ -216,6 +228,16 @@ impl DeviceArray {
         unsafe { View::remote(place, self.dtype, &self.shape, self.address) }
     }
 
+    /// The array's memory as that of a result, for a call that has it among its arrays.
+    pub(crate) fn room(&self) -> Result<Array> {
+        if self.is_read_only {
+            return Err(Error::argument("out", "an array that can be written to", "one that is read-only"));
+        }
+        let (place, owner) = (Place::Cuda(self.device.ordinal()), Box::new(self.kept.clone()));
+        // SAFETY: as for `view`; who gives the array to be written to uses it for nothing else on other streams meanwhile.
+        Ok(unsafe { Array::remote(place, self.dtype, &self.shape, self.address, owner) })
+    }
+
     /// Checks that work on a stream can use the array, named `name` in errors.
     fn check_on(&self, name: &str, lane: &Lane) -> Result<()> {
         if self.device.ordinal() != lane.device().ordinal() {
@@ -239,7 +261,7 @@ pub(crate) fn with_arrays<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     arrays.iter().try_for_each(|(array, name)| array.check_on(name, lane))?;
-    lane.check_capture()?;
+    let kept = lane.capture()?;
     let mut others: Vec<(&Lane, &str)> = arrays
         .iter()
         .filter_map(|(array, name)| Some((array.written_on_another(lane)?, name.as_str())))
@@ -247,7 +269,9 @@ pub(crate) fn with_arrays<T>(
     others.sort_by_key(|(other, _)| other.id);
     others.dedup_by_key(|(other, _)| other.id);
     others.iter().try_for_each(|(other, name)| lane.wait_for(other, name))?;
-    captures::keep(lane.key(), arrays.iter().map(|(array, _)| &array.kept));
+    if let Some(kept) = kept {
+        kept.keep(arrays.iter().map(|(array, _)| &array.kept));
+    }
     let done = work();
     // Later writes and frees on those streams come after the work.
     others.iter().try_for_each(|(other, name)| other.wait_for(lane, name)).and(done)
@@ -360,7 +384,7 @@ pub(crate) fn device_upload(
     let view = array.view()?;
     let lane = &stream.0;
     compute(py, || {
-        lane.check_capture()?;
+        lane.capture()?;
         Ok(DeviceArray::made(lane, lane.memory.upload(&view)?))
     })
 }
@@ -407,7 +431,7 @@ pub(crate) fn device_filled(
     let lane = &stream.0;
     compute(py, || {
         let dtype = dtype_of("dtype", dtype)?;
-        lane.check_capture()?;
+        lane.capture()?;
         let array = if x == 0.0 {
             lane.memory.zeros(dtype, &shape)?
         } else {

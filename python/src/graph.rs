@@ -2,10 +2,10 @@
 //! that its calls read and write, from their capture on.
 #![expect(unsafe_code, reason = "graphs read and write memory that is kept for them")]
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use madelung::cuda::{Capture, Graph, Memory};
-use madelung::{Error, Result};
+use madelung::Error;
+use madelung::cuda::{Capture, Graph};
 use pyo3::prelude::*;
 
 use crate::call::{compute, exception};
@@ -22,26 +22,16 @@ pub(crate) struct DeviceGraph {
 
 #[derive(Debug)]
 enum State {
-    Open(Capture),
-    /// Fields are dropped in this order: the graph before its memory.
-    Done {
-        graph: Graph,
-        _kept: Kept,
-    },
-    /// The capture failed.
+    // Fields are dropped in this order: captures and graphs before their memory.
+    Open(Capture, Arc<Kept>),
+    Done(Graph, #[expect(dead_code, reason = "the memory of the graph")] Arc<Kept>),
+    /// The capture failed, or was abandoned.
     Failed,
 }
 
 impl DeviceGraph {
-    fn ended(&self) -> Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State::Open(capture) = std::mem::replace(&mut *state, State::Failed) else { return Ok(()) };
-        let kept = captures::end(self.stream.0.key());
-        let graph = capture.end()?;
-        if let Some(kept) = kept {
-            *state = State::Done { graph, _kept: kept };
-        }
-        Ok(())
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -51,23 +41,27 @@ impl DeviceGraph {
     #[new]
     fn new(py: Python<'_>, stream: &DeviceStream) -> PyResult<Self> {
         compute(py, || {
-            let lane = &stream.0;
-            let capture = Capture::begin(lane.stream)?;
-            captures::begin(lane.key(), Memory::of_capture(lane.stream));
-            Ok(Self { stream: stream.clone(), state: Mutex::new(State::Open(capture)) })
+            let capture = Capture::begin(stream.0.stream)?;
+            let kept = captures::begin(stream.0.stream, stream.0.key())?;
+            Ok(Self { stream: stream.clone(), state: Mutex::new(State::Open(capture, kept)) })
         })
     }
 
     /// Ends the capture.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
-        compute(py, || self.ended())
+        compute(py, || {
+            let mut state = self.lock();
+            if let State::Open(capture, kept) = std::mem::replace(&mut *state, State::Failed) {
+                *state = State::Done(capture.end()?, kept);
+            }
+            Ok(())
+        })
     }
 
     /// Ends the capture without a graph.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         compute(py, || {
-            drop(self.ended());
-            *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Failed;
+            *self.lock() = State::Failed;
             Ok(())
         })
     }
@@ -80,8 +74,8 @@ impl DeviceGraph {
             return Err(exception(Error::argument("stream", format!("one of device {device}"), got)));
         }
         let (own, on) = (self.stream.0.stream, stream.0.stream);
-        compute(py, || match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            State::Done { graph, .. } => {
+        compute(py, || match &*self.lock() {
+            State::Done(graph, _) => {
                 if own.is_capturing()? || on.is_capturing()? {
                     let text = "launching a graph while its stream is captured: that graph would not keep its memory";
                     return Err(Error::Unsupported(text.into()));
@@ -101,12 +95,5 @@ impl DeviceGraph {
                 "one that is not, or whose capture failed",
             )),
         })
-    }
-}
-
-impl Drop for DeviceGraph {
-    fn drop(&mut self) {
-        // One that Python forgot before its end.
-        let _ = self.ended();
     }
 }

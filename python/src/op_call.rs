@@ -5,12 +5,13 @@ use madelung::backend::Context;
 use madelung::op::{Evaluated, Registry};
 use madelung::{Error, Result};
 use madelung_bridge::layout::Type;
-use madelung_bridge::{Entry, Member, describe, find};
+use madelung_bridge::{Entry, InPlace, Member, describe, find};
 use madelung_core::backend::Weights;
+use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 
 use crate::call::{compute, exception};
-use crate::convert::{Numbers, given_any};
+use crate::convert::{Numbers, given_any, lent};
 use crate::device::{DeviceArray, DeviceStream, with_arrays};
 
 /// The registries that frameworks call: ops, and searches.
@@ -26,8 +27,11 @@ pub(crate) fn described_ops() -> PyResult<String> {
 }
 
 /// Evaluates a member of an op on NumPy arrays. Bit `n` of `want` requests the gradient by the n-th differentiable
-/// argument, bit `n` of `negate` negates result `n`. Results that are not requested are None.
+/// argument, bit `n` of `negate` negates result `n`. Results lie in the arrays `into`, where there are some. Those, and
+/// results that are not requested, are None.
 #[pyfunction]
+#[pyo3(signature = (target, tensors, numbers, extra, want, negate, into = vec![]))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a call")]
 pub(crate) fn host_call<'py>(
     py: Python<'py>,
     target: &str,
@@ -36,22 +40,28 @@ pub(crate) fn host_call<'py>(
     extra: Vec<Option<Numbers<'py>>>,
     want: u64,
     negate: u64,
+    into: Vec<Option<Bound<'py, PyUntypedArray>>>,
 ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
     let entry = entry(target, [tensors.len(), numbers.len(), extra.len()])?;
     let numbers = bits(entry, &numbers)?;
     let views = tensors.iter().map(Numbers::view).collect::<PyResult<Vec<_>>>()?;
     let more = extra.iter().map(|x| x.as_ref().map(Numbers::view).transpose());
     let more = more.collect::<PyResult<Vec<_>>>()?;
+    let rooms =
+        into.iter().map(|array| array.as_ref().map(lent).transpose()).collect::<PyResult<Vec<_>>>()?;
     let arrays = compute(py, || {
         let context = madelung::cpu::context();
+        let allocator = InPlace::new(context.allocator, rooms);
+        let context = Context { allocator: &allocator, ..context };
         let evaluated = entry.evaluate(&context, &views, &numbers, &more, want)?;
-        signed(&context, results(entry, evaluated, want), negate)
+        signed(&context, results(entry, evaluated, want), negate).map(|found| allocator.elsewhere(found))
     })?;
     arrays.into_iter().map(|array| array.map(|array| given_any(py, array)).transpose()).collect()
 }
 
 /// Enqueues a member of an op on a stream: see [`host_call`].
 #[pyfunction]
+#[pyo3(signature = (target, stream, tensors, numbers, extra, want, negate, into = vec![]))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a call")]
 pub(crate) fn device_call(
     py: Python<'_>,
@@ -62,22 +72,30 @@ pub(crate) fn device_call(
     extra: Vec<Option<Bound<'_, DeviceArray>>>,
     want: u64,
     negate: u64,
+    into: Vec<Option<Bound<'_, DeviceArray>>>,
 ) -> PyResult<Vec<Option<DeviceArray>>> {
     let entry = entry(target, [tensors.len(), numbers.len(), extra.len()])?;
     let numbers = bits(entry, &numbers)?;
     let tensors: Vec<&DeviceArray> = tensors.iter().map(Bound::get).collect();
     let extra: Vec<Option<&DeviceArray>> = extra.iter().map(|array| array.as_ref().map(Bound::get)).collect();
+    let into: Vec<Option<&DeviceArray>> = into.iter().map(|array| array.as_ref().map(Bound::get)).collect();
     let lane = &stream.0;
     compute(py, || {
         let all = tensors.iter().copied().map(Some).chain(extra.iter().copied()).enumerate();
-        let named: Vec<_> = all.filter_map(|(n, array)| Some((array?, entry.name(n)))).collect();
+        let mut named: Vec<_> = all.filter_map(|(n, array)| Some((array?, entry.name(n)))).collect();
+        let outputs = into.iter().zip(entry.op.outputs.iter());
+        named.extend(outputs.filter_map(|(array, output)| Some(((*array)?, output.name.to_string()))));
         with_arrays(lane, &named, || {
             let cuda = lane.cuda();
             let context = lane.context(&cuda);
+            let rooms = into.iter().map(|array| array.map(DeviceArray::room).transpose());
+            let allocator = InPlace::new(context.allocator, rooms.collect::<Result<_>>()?);
+            let context = Context { allocator: &allocator, ..context };
             let views: Vec<View<'_>> = tensors.iter().map(|array| array.view()).collect();
             let more: Vec<_> = extra.iter().map(|array| array.map(DeviceArray::view)).collect();
             let evaluated = entry.evaluate(&context, &views, &numbers, &more, want)?;
-            let arrays = signed(&context, results(entry, evaluated, want), negate)?.into_iter();
+            let arrays = signed(&context, results(entry, evaluated, want), negate)?;
+            let arrays = allocator.elsewhere(arrays).into_iter();
             Ok(arrays.map(|array| array.map(|array| DeviceArray::made(lane, array))).collect())
         })
     })

@@ -175,6 +175,119 @@ madelung.check_device()
 """)
 
 
+def test_launches_in_place() -> None:
+    """Results are written where they are to lie, once they are known to fit there."""
+    run("""
+stream, inputs = dev.stream(), given(both)
+energy, total = room(16), room(2)
+before = dev.calls("cuMemcpyDtoDAsync_v2")
+mk.launch(both.kernel, inputs, {"energy": energy, "total": total}, stream=stream)
+ours = mc.asarray(room(16))
+mk.launch(both.kernel, inputs, {"energy": ours}, stream=stream)
+assert dev.calls("cuMemcpyDtoDAsync_v2") == before
+expected = plainly(both)
+close(read(energy, stream), expected[0], 1e-11)
+close(read(total, stream), expected[1], 1e-11)
+close(dev.read(ours._native.address, (16,), float, 0, stream), expected[0], 1e-11)
+# Where one output is refused, nothing was launched.
+launches = dev.calls("cuLaunchKernel")
+with refused(ValueError, "`total`: expected shape (2,), got (3,)"):
+    mk.launch(both.kernel, inputs, {"energy": room(16), "total": room(3)}, stream=stream)
+assert dev.calls("cuLaunchKernel") == launches
+inside = room(16)
+pairs = both.rest["pairs"]
+listed = Interface(pairs[0]), Interface(pairs[1]), Interface(pairs[2])
+inside.__cuda_array_interface__["data"] = (listed[2].block.address, False)
+with refused(ValueError, "`energy`: expected memory of its own, got that of `pairs`"):
+    mk.launch(both.kernel, inputs | {"pairs": listed}, {"energy": inside}, stream=stream)
+found = mc.find_neighbors(Interface(both.smooth["positions"]), 3.2, Interface(both.smooth["cell"]),
+                          batch_idx=Interface(both.rest["atoms"]))
+inside.__cuda_array_interface__["data"] = (found.images._native.address, False)
+launches = dev.calls("cuLaunchKernel")
+with refused(ValueError, "`energy`: expected memory of its own, got that of `pairs`"):
+    mk.launch(both.kernel, inputs | {"pairs": found}, {"energy": inside}, stream=stream)
+assert dev.calls("cuLaunchKernel") == launches
+# What only values show makes the results NaN, and is an error later.
+mk.launch(both.kernel, inputs | {"alpha": Interface(np.array([np.inf, 1.0]))}, {"energy": energy}, stream=stream)
+assert np.isnan(read(energy, stream)).all()
+with refused(ValueError, "alpha`: expected finite numbers"):
+    madelung.check_device()
+""")
+
+
+def test_captures_end_anywhere() -> None:
+    """In any thread; one that is given up makes no graph, and leaves the stream as it was."""
+    run("""
+import threading
+stream, inputs, out = dev.stream(), given(lj), room(16)
+context = mk.capture(stream)
+graph = context.__enter__()
+mk.launch(lj.kernel, inputs, {"energy": out}, stream=stream)
+thread = threading.Thread(target=context.__exit__, args=(None, None, None))
+thread.start()
+thread.join()
+graph.launch()
+close(read(out, stream), plainly(lj)[0], 1e-11)
+made = dev.calls("cuGraphInstantiateWithFlags")
+def failing():
+    with refused(ZeroDivisionError):
+        with mk.capture(stream):
+            mk.launch(lj.kernel, inputs, {"energy": out}, stream=stream)
+            1 / 0
+def closed():
+    context = mk.capture(stream)
+    context.__enter__()
+    mk.launch(lj.kernel, inputs, {"energy": out}, stream=stream)
+    thread = threading.Thread(target=context.gen.close)
+    thread.start()
+    thread.join()
+for abandoned in (failing, closed):
+    abandoned()
+    assert dev.calls("cuGraphInstantiateWithFlags") == made
+    mk.launch(lj.kernel, inputs, {"energy": room(16)}, stream=stream)
+# One that Python forgets.
+native = madelung._native.DeviceGraph(mc._arrays.stream_of(stream, 0))
+del native
+mk.launch(lj.kernel, inputs, {"energy": room(16)}, stream=stream)
+assert dev.calls("cuGraphInstantiateWithFlags") == made
+madelung.check_device()
+""")
+
+
+def test_captures_of_others() -> None:
+    """What another library captures keeps the memory of our calls for as long as it has the graph."""
+    run("""
+stream, inputs = dev.stream(), given(both)
+energy, total = room(16), room(2)
+lists = {name: mc.asarray(Interface(x, stream=stream)) for name, x in full.items()}
+*here, of = [mc.asarray(Interface(x, stream=stream)) for x in (r, q, h[None], np.zeros(8, np.int32))]
+graph, made, handle = dev.ctypes.c_void_p(), dev.ctypes.c_void_p(), dev.ctypes.c_void_p(stream)
+with dev.on(0):
+    dev.driver("cuStreamBeginCapture_v2", handle, 1)
+    mk.launch(both.kernel, inputs, {"energy": energy, "total": total}, stream=stream)
+    energies = mc.ewald_real_space(*here, 0.9, cutoff=4.0, batch_idx=of, **lists, stream=stream)
+    dev.driver("cuStreamEndCapture", handle, dev.ctypes.byref(graph))
+    dev.driver("cuGraphInstantiateWithFlags", dev.ctypes.byref(made), graph, dev.ctypes.c_ulonglong(0))
+    dev.driver("cuGraphDestroy", graph)
+gc.collect()
+mc.release_memory()
+mk.launch(both.kernel, inputs, {"energy": room(16), "total": room(2)}, stream=stream)
+with dev.on(0):
+    dev.driver("cuGraphLaunch", made, handle)
+close(read(energy, stream), plainly(both)[0], 1e-11)
+close(read(total, stream), plainly(both)[1], 1e-11)
+close(energies, mn.ewald_real_space(r, q, h, 0.9, cutoff=4.0))
+freed = dev.calls("cuMemFree_v2")
+del energies
+with dev.on(0):
+    dev.driver("cuGraphExecDestroy", made)
+assert dev.calls("cuMemFree_v2") == freed
+mc.release_memory()
+assert dev.calls("cuMemFree_v2") > freed
+madelung.check_device()
+""")
+
+
 def test_refused_captures() -> None:
     run("""
 stream, inputs, out = dev.stream(), given(lj), room(16)

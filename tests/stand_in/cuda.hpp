@@ -109,6 +109,8 @@ struct Operation {
 struct Graph {
   std::vector<std::function<Result()>> nodes;
   Context* context;
+  // Of the user; copies of the graph have them too.
+  std::vector<std::shared_ptr<void>> objects = {};
 };
 
 struct Capture {
@@ -116,6 +118,12 @@ struct Capture {
   int mode;
   std::thread::id thread;
   bool valid = true;
+  unsigned long long id = next();
+
+  static unsigned long long next() {
+    static std::atomic<unsigned long long> captures{0};
+    return ++captures;
+  }
 };
 
 struct Stream {

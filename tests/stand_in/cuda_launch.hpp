@@ -162,14 +162,30 @@ int cuStreamIsCapturing(void* stream, int* status) {
   *status = !s->capture ? 0 : s->capture->valid ? 1 : 2;
   return success;
 }
-// A capture goes by its stream's name. Its nodes are nobody's to see.
+// A capture has a name that no other one has. Its nodes are nobody's to see.
 int cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void** graph, const void* nodes, void* count) {
   ENTER(cuStreamGetCaptureInfo_v2);
   if (nodes || count) return not_supported;
   if (int r = cuStreamIsCapturing(stream, status)) return r;
   Stream* const s = stream_of(stream);
-  if (id) *id = Address(stream);
+  if (id) *id = s->capture ? s->capture->id : 0;
   if (graph) *graph = s->capture ? s->capture->graph.get() : nullptr;
+  return success;
+}
+// The object of a user, whose destructor another thread calls when no graph has it.
+int cuUserObjectCreate(void** object, void* p, void (*destroy)(void*), unsigned count, unsigned flags) {
+  ENTER(cuUserObjectCreate);
+  if (count != 1 || flags != 1) return invalid_value;
+  *object = new std::shared_ptr<void>(p, [destroy](void* p) { std::thread(destroy, p).join(); });
+  return success;
+}
+int cuGraphRetainUserObject(void* graph, void* object, unsigned count, unsigned flags) {
+  ENTER(cuGraphRetainUserObject);
+  // The graph takes the only reference.
+  if (count != 1 || flags != 1) return invalid_value;
+  auto* taken = static_cast<std::shared_ptr<void>*>(object);
+  static_cast<Graph*>(graph)->objects.push_back(*taken);
+  delete taken;
   return success;
 }
 int cuThreadExchangeStreamCaptureMode(int* mode) {

@@ -5,15 +5,13 @@
 //! size follows from the types and shapes of the arrays, without a device.
 
 use crate::call::MemberCall;
-use crate::ffi::{Call, Operand, Output, unfit};
+use crate::ffi::{Call, Operand, Output};
 use crate::runtime::{on_stream, scratch_of};
-use madelung_bridge::find;
+use madelung_bridge::{InPlace, find};
 use madelung_core::Result;
-use madelung_core::array::{Array, DType};
+use madelung_core::array::DType;
 use madelung_core::backend::Context;
-use madelung_core::backend::context::Allocator;
 use madelung_cuda::{Stream, measure};
-use std::sync::{Mutex, PoisonError};
 
 /// The signature of a call: its attributes, types and shapes.
 #[derive(Clone, Debug)]
@@ -68,8 +66,8 @@ pub(crate) fn run_with_scratch(call: &Call<'_>) -> Result<()> {
 
 fn put(member: &mut MemberCall<'_>, context: &Context<'_>, stream: Stream) -> Result<()> {
     let place = context.backend.place();
-    let results = member.outputs.iter().map(|output| Ok(Mutex::new(Some(output.array_on(place)?))));
-    let allocator = InPlace { scratch: context.allocator, results: results.collect::<Result<_>>()? };
+    let results = member.outputs.iter().map(|output| output.array_on(place).map(Some));
+    let allocator = InPlace::new(context.allocator, results.collect::<Result<_>>()?);
     let context = Context { allocator: &allocator, ..*context };
     let arrays = member.evaluate(&context, |operand, name| operand.view_on(place, name))?;
     for (array, output) in arrays.into_iter().zip(&mut member.outputs) {
@@ -77,35 +75,4 @@ fn put(member: &mut MemberCall<'_>, context: &Context<'_>, stream: Stream) -> Re
         context.allocator.recycle(array);
     }
     Ok(())
-}
-
-/// An allocator that places results in the frame's buffers.
-struct InPlace<'a> {
-    scratch: &'a dyn Allocator,
-    results: Vec<Mutex<Option<Array>>>,
-}
-
-impl Allocator for InPlace<'_> {
-    fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
-        self.scratch.zeros(dtype, shape)
-    }
-
-    fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
-        self.scratch.room(dtype, shape)
-    }
-
-    fn result(&self, n: usize, dtype: DType, shape: &[usize]) -> Result<Option<Array>> {
-        let Some(result) = self.results.get(n) else { return Ok(None) };
-        let Some(array) = result.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return Ok(None);
-        };
-        if (array.dtype(), array.shape()) != (dtype, shape) {
-            return Err(unfit(dtype, shape, array.shape()));
-        }
-        Ok(Some(array))
-    }
-
-    fn recycle(&self, array: Array) {
-        self.scratch.recycle(array);
-    }
 }

@@ -5,6 +5,7 @@
 //! operand buffers and the result buffers belong to the handler. No panic unwinds out of a handler.
 #![expect(unsafe_code, reason = "a foreign calling convention and memory behind foreign pointers")]
 
+use madelung_bridge::unfit;
 use madelung_core::array::{Array, DType, Data, Place, View};
 use madelung_core::stop::caught;
 use madelung_core::{Error, Result};
@@ -458,12 +459,6 @@ impl Output<'_> {
 
 fn unknown() -> Error {
     Error::Unsupported("JAX: a result of a dtype that no op has".into())
-}
-
-/// The error of a result that does not fit its buffer.
-pub(crate) fn unfit(dtype: DType, shape: &[usize], room: &[usize]) -> Error {
-    let got = format!("{dtype} of shape {shape:?} for one of shape {room:?}");
-    Error::argument("result", "the array that tracing has promised", got)
 }
 
 /// Answers XLA's query of a handler's metadata at its registration, and runs `work` in the frames of calls.

@@ -7,11 +7,13 @@
 mod arguments;
 pub mod dlpack;
 mod evaluate;
+mod in_place;
 pub mod layout;
 mod member;
 mod structures;
 mod table;
 
+pub use in_place::{InPlace, unfit};
 use layout::{Input, Type};
 use madelung_core::Result;
 use madelung_core::op::{Op, Registry};

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from madelung import _cuda, _native
 
 # CUDA's handle of the legacy default stream.
 _LEGACY = 1
+
+# The stream of calls that name none.
+CURRENT: ContextVar[int] = ContextVar("madelung stream", default=_LEGACY)
 
 # DLPack's numbers of devices.
 _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
@@ -185,15 +189,15 @@ def filled(shape: Sequence[int], dtype: Any, x: float, stream: _native.DeviceStr
     return Array(_native.device_filled(list(shape), np.dtype(dtype).name, x, stream))
 
 
-def stream_of(stream: Any, device: int) -> _native.DeviceStream:
-    """The stream of a device that a caller means: a handle, or any library's object for one."""
+def stream_of(stream: Any, device: int | None) -> _native.DeviceStream:
+    """The stream of a device that a caller means: a handle, or any library's object for one. None: of its device."""
     _cuda.prepare()
     return _native.DeviceStream(device, _handle(stream), stream)
 
 
 def _handle(stream: Any) -> int:
     if stream is None:
-        return _LEGACY
+        return CURRENT.get()
     if isinstance(stream, bool):
         check.refuse("stream", _STREAMS, check.described(stream), TypeError)
     found = stream
@@ -298,6 +302,16 @@ def _entry(name: str, interface: dict[str, Any], key: str) -> Any:
     if not isinstance(value, tuple):
         check.refuse(name, f"a tuple as `{key}` of its `__cuda_array_interface__`", check.described(value))
     return value
+
+
+def viewed(
+    name: str, address: int, shape: Sequence[int], dtype: np.dtype, stream: _native.DeviceStream, read_only: bool
+) -> Array:
+    """Memory of a stream's device as an array, which may be used while somebody else keeps it."""
+    if dtype not in _DTYPES:
+        check.refuse(name, "float32, float64, int32 or int64 on a device", dtype, TypeError)
+    layout = (address, tuple(shape), None)
+    return Array(_native.device_from_address(name, read_only, layout, dtype.name, stream.device, stream, None))
 
 
 def _from_interface(name: str, x: Any, device: int) -> Array:

@@ -40,9 +40,9 @@ class Arrays(Stream):
         taken = {name: _mapped(name, x, lambda part, y: arrays.get(part, y)) for name, x in given.items()}
         return cls(on), taken
 
-    def run(self, call: Callable[..., Any], flat: Sequence[Any]) -> Any:
+    def run(self, call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any] = ()) -> Any:
         """See `Arrays`."""
-        return call(self.stream, *flat)
+        return call(self.stream, *flat, into=into)
 
     @staticmethod
     def is_own(x: Any) -> bool:
@@ -99,15 +99,20 @@ class Arrays(Stream):
         return function(**inputs)
 
     @staticmethod
-    def check_output(name: str, out: Any, like: Array) -> None:
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
         """See `Arrays`."""
         if not isinstance(out, Array):
             check.refuse(name, ON_DEVICE, check.described(out), TypeError)
-        if out.dtype != like.dtype:
-            check.refuse(name, str(like.dtype), out.dtype, TypeError)
-        check.fits(name, out, like.shape)
+        if out.dtype != dtype:
+            check.refuse(name, str(dtype), out.dtype, TypeError)
+        check.fits(name, out, shape)
         if out._native.read_only:
             check.refuse(name, "an array that can be written to", "one that is read-only")
+
+    @staticmethod
+    def room(out: Array) -> Array:
+        """See `Arrays`."""
+        return out
 
     @staticmethod
     def overlap(out: Array, x: Any) -> bool:
@@ -146,8 +151,8 @@ def add(target: Any) -> tuple[Op, Callable[..., Any]]:
     """An op of kernels, and the function that puts it on a stream with all inputs in order."""
     op = Op(target.described)
 
-    def call(stream: _native.DeviceStream, *flat: Any) -> Any:
-        results = op.run(VALUE, flat, stream)
+    def call(stream: _native.DeviceStream, *flat: Any, into: Sequence[Any] = ()) -> Any:
+        results = op.run(VALUE, flat, stream, into=into)
         return results[0] if len(results) == 1 else tuple(results)
 
     return op, call

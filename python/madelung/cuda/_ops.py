@@ -22,13 +22,16 @@ class Op(NamedOp):
         extra: Sequence[Array | None] = (),
         want: int = 0,
         negate: int = 0,
+        into: Sequence[Array | None] = (),
     ) -> list[Any]:
-        """Puts a member on a stream: bits of `want` ask for gradients, those of `negate` for results' other sign."""
+        """Puts a member on a stream: bits of `want` ask for gradients, those of `negate` for results' other sign.
+
+        Results that lie in the arrays `into` are None."""
         self.check(flat)
         tensors = [flat[n]._native for n in self.tensors]
         numbers = [flat[n] for n in self.numbers]
-        more = [None if x is None else x._native for x in extra]
-        results = _native.device_call(self.targets[member], stream, tensors, numbers, more, want, negate)
+        more, rooms = ([None if x is None else x._native for x in of] for of in (extra, into))
+        results = _native.device_call(self.targets[member], stream, tensors, numbers, more, want, negate, rooms)
         return [None if x is None else Array(x) for x in results]
 
 

@@ -89,7 +89,7 @@ class Arrays(OwnStreams):
         return function(**inputs)
 
     @staticmethod
-    def check_output(name: str, out: Any, like: Any) -> NoReturn:
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> NoReturn:
         """See `Arrays`."""
         check.refuse(name, "an array of NumPy or PyTorch", "one of JAX, which does not change", TypeError)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import jax
@@ -10,9 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from madelung import _arguments as check
+from madelung.jax._ffi import register_ffi_callback
 from madelung.jax._kernels import Arrays
 from madelung.kernels import Kernel, Op
 from madelung.kernels._body import Body
+
+# Numbers of callables, for the names of their targets.
+_CALLABLES = itertools.count()
 
 _VMAP_METHODS = ("sequential", "expand_dims", "broadcast_all")
 # Numbers among an op's inputs that say how large a dimension is.
@@ -138,6 +144,21 @@ def _in_out(op: Op, names: Sequence[str]) -> dict[str, bool]:
     return {name: sums[name] for name in op.outputs if name in names}
 
 
+@cache
+def _on_buffers(func: Callable[..., None], graph_compatible: bool) -> tuple[Body, str]:
+    """A function's declaration, and the target that calls it, which is there once however often a program is traced."""
+    body = Body(func, None, jax.Array)
+    target = f"madelung_callable_{next(_CALLABLES)}_{body.label}"
+
+    def on_buffers(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], _: Any) -> None:
+        arrays = iter(inputs)
+        flat = [next(arrays) if i.type == "tensor" else attrs[i.name] for i in body.inputs]
+        func(*body.arguments(flat), *outputs)
+
+    register_ffi_callback(target, on_buffers, graph_compatible)
+    return body, target
+
+
 def jax_callable(
     func: Callable[..., None],
     num_outputs: int | None = None,
@@ -146,28 +167,29 @@ def jax_callable(
     output_dims: Mapping[Any, int] | None = None,
     vmap_method: str | None = None,
 ) -> Callable[..., Any]:
-    """Function of JAX arrays of a Python function that writes its outputs, by `jax.pure_callback`.
+    """Function of JAX arrays of a Python function that writes its outputs, on XLA's own memory.
 
-    Its parameters are annotated as those of a kernel, the outputs `Out[…]` last. While the program runs it gets arrays
-    of NumPy: views of the inputs, which are read-only, and zeros for the outputs, which are copied once when it has
-    returned. It must do nothing else, and not call JAX. On a GPU, JAX copies inputs and outputs over the host. There
-    are no derivatives: `jax.custom_jvp` gives it some.
+    Its parameters are annotated as those of a kernel, the outputs `Out[…]` last. While the program runs it gets the
+    arrays of `register_ffi_callback`, without a copy: NumPy's on the CPU and `madelung.cuda.Array`s on a GPU. Inputs
+    are read-only; outputs have arbitrary numbers, and are to be written as a whole. Launches that name no stream are on
+    XLA's. It must do nothing else, and not call JAX. There are no derivatives: `jax.custom_jvp` gives it some.
 
     Args:
         func: the function.
         num_outputs: the number of its outputs, for the sake of a check.
-        graph_mode: None or "none": no callback on the host goes into a CUDA graph.
+        graph_mode: "jax": XLA may capture the function's launches in a CUDA graph, on the terms of
+            `register_ffi_callback(graph_compatible=True)`. None or "none": the function is called in every run.
         output_dims: sizes of dimensions, by name, that no argument has.
         vmap_method: None or "sequential": one call after the other.
 
     Raises:
         TypeError, ValueError: For other annotations, options and outputs; in calls as for a kernel.
     """
-    body = Body(func, None, jax.Array)
+    body, target = _on_buffers(func, graph_mode == "jax")
     if num_outputs is not None and num_outputs != len(body.outputs):
         check.refuse("num_outputs", f"{len(body.outputs)}, as `{body.label}` has", num_outputs)
-    if graph_mode not in (None, "none"):
-        check.refuse("graph_mode", "None or 'none', as no callback on the host goes into a graph", repr(graph_mode))
+    if graph_mode not in (None, "none", "jax"):
+        check.refuse("graph_mode", "None, 'none' or 'jax'", repr(graph_mode))
     if vmap_method not in (None, "sequential"):
         expected = "None or 'sequential', as the function is one of arrays of the axes it declares"
         check.refuse("vmap_method", expected, repr(vmap_method))
@@ -180,15 +202,13 @@ def jax_callable(
         real = next((x.dtype for x, i in zip(flat, body.inputs) if i.part == "real"), jnp.float32)
         types = [jnp.int32 if out.integer else real for out in body.outputs]
         shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(body.shapes(flat, sizes), types)]
-        tensors = [n for n, i in enumerate(body.inputs) if i.type == "tensor"]
-
-        def on_host(*arrays: Any) -> tuple[np.ndarray, ...]:
-            given = dict(zip(tensors, map(np.asarray, arrays)))
-            outputs = tuple(np.zeros(s.shape, s.dtype) for s in shapes)
-            func(*body.arguments([given.get(n, x) for n, x in enumerate(flat)]), *outputs)
-            return outputs
-
-        found = jax.pure_callback(on_host, tuple(shapes), *(flat[n] for n in tensors), vmap_method="sequential")
+        arrays = [x for x, i in zip(flat, body.inputs) if i.type == "tensor"]
+        numbers = {
+            i.name: (np.float64 if i.type == "float" else np.int64)(x)
+            for x, i in zip(flat, body.inputs)
+            if i.type != "tensor"
+        }
+        found = jax.ffi.ffi_call(target, shapes, vmap_method="sequential")(*arrays, **numbers)
         return found[0] if len(found) == 1 else tuple(found)
 
     call.__name__, call.__doc__ = body.label, func.__doc__

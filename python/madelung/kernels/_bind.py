@@ -34,8 +34,8 @@ class Arrays(Protocol):
         ...
 
     @staticmethod
-    def run(call: Callable[..., Any], flat: Sequence[Any]) -> Any:
-        """Calls an op with all inputs in order."""
+    def run(call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any] = ()) -> Any:
+        """Calls an op with all inputs in order; `into` has arrays for its results, from `room`."""
         ...
 
     @staticmethod
@@ -103,8 +103,13 @@ class Arrays(Protocol):
         ...
 
     @staticmethod
-    def check_output(name: str, out: Any, like: Any) -> None:
-        """Refuses what an array cannot be written to."""
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
+        """Refuses what a result of a shape and dtype, beside `like`, cannot be written to."""
+        ...
+
+    @staticmethod
+    def room(out: Any) -> Any:
+        """The array, if a call can write a result to it; None where the result is to be copied."""
         ...
 
     @staticmethod

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from madelung import _arguments as check
+from madelung._neighbors import Neighbors
 from madelung.kernels._frameworks import arrays_of, framework_of
 
 
 def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], stream: Any = None) -> None:
     """Runs a kernel or an op and writes what it gives to arrays that the caller has.
+
+    Results are computed where they are to lie; to tensors of PyTorch and arrays with gaps they are copied. Arguments
+    are checked before anything is written; what only values show (a list with a wrong index, coincident charges) is
+    found while the kernel runs, and leaves arbitrary numbers in the outputs.
 
     Args:
         kernel: a kernel, or what `op` gives.
@@ -37,17 +42,31 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], s
     framework = framework_of((*inputs.values(), *outputs.values())) if stream is None else "cuda"
     arrays, given = arrays_of(framework).opened({**inputs, **outputs}, stream)
     inputs, outputs = ({name: given[name] for name in of} for of in (inputs, outputs))
-    results = arrays.plain(lambda **given: kernel.called((), given, framework=framework, stream=stream), inputs)
-    found = dict(zip(names, results if isinstance(results, tuple) else (results,)))
-    others = _arrays(inputs)
-    for name, out in outputs.items():
-        arrays.check_output(name, out, found[name])
-        for other, x in others:
-            if arrays.overlap(out, x):
-                check.refuse(name, "memory of its own", f"that of `{other}`")
-        others.append((name, out))
-    for name, out in outputs.items():
-        arrays.write(out, found[name])
+
+    def into(op: Any, arrays: Any, flat: Sequence[Any], places: Mapping[str, int]) -> list[Any]:
+        """The outputs in the op's order, checked before anything is written; None for those that are copied."""
+        if framework == "torch":
+            # Its integers of the host are a tensor.
+            flat = [tuple(map(int, x)) if i.part == "meshes" else x for i, x in zip(op.inputs, flat)]
+        dims, others, rooms = op.dims(flat), _arrays(inputs), [None] * len(op.outputs)
+        for name, out in outputs.items():
+            n = places[name]
+            shape = tuple(op.shape(op.outputs[n]["shape"], flat, dims))
+            arrays.check_output(name, out, shape, op.output_dtype(op.outputs[n], flat), flat[op.tensors[0]])
+            for other, x in others:
+                if arrays.overlap(out, x):
+                    check.refuse(name, "memory of its own", f"that of `{other}`")
+            others.append((name, out))
+            rooms[n] = arrays.room(out)
+        return rooms
+
+    def called(**given: Any) -> Any:
+        return kernel.called((), given, framework=framework, stream=stream, into=into)
+
+    results = arrays.plain(called, inputs)
+    for name, x in zip(names, results if isinstance(results, tuple) else (results,)):
+        if name in outputs and x is not None:
+            arrays.write(outputs[name], x)
 
 
 def capture(stream: Any, device: int = 0) -> AbstractContextManager[Any]:
@@ -57,7 +76,8 @@ def capture(stream: Any, device: int = 0) -> AbstractContextManager[Any]:
     device. Arrays keep their places, so inputs are changed by writing to them. Memory for what lies between is the
     graph's own, which is kept until its last launch is over. A capture waits for no other stream: the caller makes sure
     that arrays are written before the graph is launched. Functions of `madelung.cuda` are captured too; those of
-    PyTorch, by `torch.cuda.graph`. The context ends in the thread in which it began.
+    PyTorch are by `torch.cuda.graph`, whose graph keeps the memory of both. An error in the context ends the capture
+    without a graph.
 
     Args:
         stream: as for `launch`, and not CUDA's default stream.
@@ -73,4 +93,10 @@ def capture(stream: Any, device: int = 0) -> AbstractContextManager[Any]:
 
 def _arrays(inputs: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The inputs, and the arrays of those that are several."""
-    return [(name, y) for name, x in inputs.items() for y in (x if isinstance(x, (tuple, list)) else (x,))]
+
+    def parts(x: Any) -> Sequence[Any]:
+        if isinstance(x, Neighbors):
+            return x.index, x.columns, x.images
+        return x if isinstance(x, (tuple, list)) else (x,)
+
+    return [(name, y) for name, x in inputs.items() for y in parts(x)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -208,9 +208,11 @@ class Op:
         sizes: Mapping[str, Any] | None = None,
         framework: str | None = None,
         stream: Any = None,
+        into: Callable[..., Any] | None = None,
     ) -> Any:
         """See `__call__`; `sizes` has those of dimensions that are said by no argument, `framework` is that of the
-        arrays where it is known, and `stream` one of CUDA's for arrays of a device."""
+        arrays where it is known, and `stream` one of CUDA's for arrays of a device. Before the op runs, `into` gives
+        arrays for its results: what lies in one is None."""
         framework = framework_of((*args, *kwargs.values())) if framework is None else framework
         arrays, op, call = self._calls.of(framework)
         names = self._declaration.names
@@ -219,10 +221,11 @@ class Op:
         bound = Call(op, arrays, given, names, sizes, self._declaration.queries)
         try:
             flat = bound.flat()
-            results = arrays.run(call, flat)
+            rooms = into(op, arrays, flat, dict(zip(self.outputs, self._declaration.order))) if into else ()
+            results = arrays.run(call, flat, rooms)
         except (RuntimeError, ValueError) as error:
             raise self._renamed(error) from None
-        if framework == "numpy":
+        if framework == "numpy" and into is None:
             _tape.record(op, given, bound.name, flat, results if isinstance(results, tuple) else (results,))
         order = self._declaration.order
         if not isinstance(results, tuple):

@@ -90,15 +90,20 @@ class Arrays(OwnStreams):
         return function(**inputs)
 
     @staticmethod
-    def check_output(name: str, out: Any, like: np.ndarray) -> None:
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
         """See `Arrays`."""
         if not isinstance(out, np.ndarray):
             check.refuse(name, "an array of NumPy, as the inputs", check.described(out), TypeError)
-        if out.dtype != like.dtype:
-            check.refuse(name, str(like.dtype), out.dtype, TypeError)
-        check.fits(name, out, like.shape)
+        if out.dtype != dtype:
+            check.refuse(name, str(dtype), out.dtype, TypeError)
+        check.fits(name, out, shape)
         if not out.flags.writeable:
             check.refuse(name, "an array that can be written to", "one that is read-only")
+
+    @staticmethod
+    def room(out: np.ndarray) -> np.ndarray | None:
+        """See `Arrays`."""
+        return out if out.flags.carray and out.size else None
 
     @staticmethod
     def overlap(out: np.ndarray, x: Any) -> bool:
@@ -115,8 +120,8 @@ def add(target: Any) -> tuple[Op, Callable[..., Any]]:
     """An op of kernels, and the function that calls it with all inputs in order."""
     op = Op(target.described)
 
-    def call(*flat: Any) -> Any:
-        results = op.run(VALUE, flat)
+    def call(*flat: Any, into: Sequence[Any] = ()) -> Any:
+        results = op.run(VALUE, flat, into=into)
         return results[0] if len(results) == 1 else tuple(results)
 
     return op, call

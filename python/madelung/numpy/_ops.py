@@ -14,11 +14,19 @@ class Op(NamedOp):
     """An op of NumPy arrays."""
 
     def run(
-        self, member: str, flat: Sequence[Any], extra: Sequence[Any] = (), want: int = 0, negate: int = 0
+        self,
+        member: str,
+        flat: Sequence[Any],
+        extra: Sequence[Any] = (),
+        want: int = 0,
+        negate: int = 0,
+        into: Sequence[Any] = (),
     ) -> list[Any]:
-        """Calls a member: bits of `want` ask for gradients, those of `negate` for results' other sign."""
+        """Calls a member: bits of `want` ask for gradients, those of `negate` for results' other sign.
+
+        Results that lie in the arrays `into` are None."""
         tensors, numbers = [flat[n] for n in self.tensors], [flat[n] for n in self.numbers]
-        return _native.host_call(self.targets[member], tensors, numbers, extra, want, negate)
+        return _native.host_call(self.targets[member], tensors, numbers, extra, want, negate, into)
 
 
 OPS: dict[str, Op] = {op.short: op for op in map(Op, json.loads(_native.described_ops()))}

@@ -94,14 +94,14 @@ class Arrays(OwnStreams):
             return function(**inputs)
 
     @staticmethod
-    def check_output(name: str, out: Any, like: torch.Tensor) -> None:
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: torch.Tensor) -> None:
         """See `Arrays`."""
         given.expect(name, out)
         if out.device != like.device:
             check.refuse(name, f"a tensor on {like.device}", f"one on {out.device}")
-        if out.dtype != like.dtype:
-            check.refuse(name, _short(like.dtype), _short(out.dtype), TypeError)
-        check.fits(name, out, tuple(like.shape))
+        if out.dtype != dtype:
+            check.refuse(name, _short(dtype), _short(out.dtype), TypeError)
+        check.fits(name, out, shape)
         if out.requires_grad:
             check.refuse(name, "a tensor without gradient", "one that requires it")
 

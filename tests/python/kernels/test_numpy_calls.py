@@ -16,6 +16,7 @@ import madelung.numpy
 from conftest import assert_close
 from kernel_cases import CUTOFF, Case, cases, lennard_jones, on_waves, real_space
 from madelung.kernels import Array, Batch, Out, Real, functions
+from madelung.numpy._kernels import Arrays
 
 Atom, System, Bin = mk.dims("Atom System Bin")
 
@@ -341,6 +342,38 @@ def test_launch() -> None:
     total = np.zeros(2)
     mk.launch(both.kernel, {**both.smooth, **both.rest}, {"total": total})
     np.testing.assert_array_equal(total, both(*both.smooth.values())[1])
+
+
+def test_launch_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contiguous output is where the result is computed; nothing is copied, and nothing written before all fits."""
+    both = cases()["real_space"]
+    given, expected = {**both.smooth, **both.rest}, both(*both.smooth.values())
+    copied = []
+    monkeypatch.setattr(Arrays, "write", staticmethod(lambda out, x: copied.append(out) or np.copyto(out, x)))
+    energy, total, wide = np.full(16, np.nan), np.full(2, 7.0), np.zeros((2, 16))
+    mk.launch(both.kernel, given, {"energy": energy, "total": total})
+    mk.launch(both.kernel, given, {"energy": wide[1]})
+    assert not copied
+    np.testing.assert_array_equal(energy, expected[0])
+    np.testing.assert_array_equal(total, expected[1])
+    np.testing.assert_array_equal(wide, [np.zeros(16), expected[0]])
+    mk.launch(both.kernel, given, {"total": total[::-1]})
+    assert [out.strides for out in copied] == [(-8,)]
+    np.testing.assert_array_equal(total, expected[1][::-1])
+    kept = np.full(16, 3.0)
+    with pytest.raises(ValueError, match=r"`total`: expected shape \(2,\), got \(3,\)"):
+        mk.launch(both.kernel, given, {"energy": kept, "total": np.zeros(3)})
+    with pytest.raises(ValueError, match="`total`: expected memory of its own, got that of `energy`"):
+        mk.launch(both.kernel, given, {"energy": kept, "total": kept[:2]})
+    with pytest.raises(TypeError, match="`total`: expected float64, got >f8"):
+        mk.launch(both.kernel, given, {"energy": kept, "total": np.zeros(2, ">f8")})
+    np.testing.assert_array_equal(kept, 3.0)
+    found = madelung.numpy.find_neighbors(
+        both.smooth["positions"], 3.2, both.smooth["cell"], batch_idx=both.rest["atoms"]
+    )
+    inside = found.columns[:4].view(np.float64)
+    with pytest.raises(ValueError, match="`total`: expected memory of its own, got that of `pairs`"):
+        mk.launch(both.kernel, given | {"pairs": found}, {"total": inside})
 
 
 def test_bad_launches() -> None:

@@ -11,7 +11,7 @@ import madelung.kernels as mk
 import madelung.torch
 from conftest import required
 from differences import check_torch
-from kernel_cases import Atom, Case, cases, crystal, lennard_jones, tensors
+from kernel_cases import Atom, Case, cases, crystal, lennard_jones, on_waves, tensors
 from madelung.kernels import Array, Out, Real
 
 torch = required("torch")
@@ -172,6 +172,12 @@ def test_launch() -> None:
         mk.launch(case.kernel, given, {"energy": x[0].detach()[:, 1]})
     with pytest.raises(TypeError, match="`energy`: expected float64, got float32"):
         mk.launch(case.kernel, given, {"energy": out.float()})
+    # Sizes that a mesh says, of integers of the host.
+    of_waves = {"scale": torch.tensor([2.0, 3.0]), "mesh": [(4, 5, 6, 4), (5, 4, 4, 4)]}
+    expected = on_waves(**of_waves)
+    out = torch.full_like(expected, torch.nan)
+    mk.launch(on_waves, of_waves, {"counted": out})
+    assert torch.equal(out, expected)
 
 
 def test_neighbors() -> None:

@@ -5,6 +5,7 @@ use crate::driver::stream::Stream;
 use crate::driver::sys::Driver;
 use cudarc::driver::sys;
 use madelung_core::{Error, Result};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 
 /// Work that was captured on a stream.
@@ -23,9 +24,8 @@ impl Graph {
     pub fn capture(stream: Stream, work: impl FnOnce(Stream) -> Result<()>) -> Result<Self> {
         let capture = Capture::begin(stream)?;
         let _current = stream.device().enter()?;
-        let done = work(stream);
-        let graph = capture.end();
-        done.and(graph)
+        work(stream)?;
+        capture.end()
     }
 
     /// Queues the captured work on its stream again.
@@ -65,8 +65,8 @@ impl Drop for Graph {
     }
 }
 
-/// A capture that is under way: what any thread queues on the stream goes to a graph and does not run. It ends when this is
-/// dropped, by the thread that began it.
+/// A capture that is under way: what any thread queues on the stream goes to a graph and does not run. Any thread may end
+/// it; dropped, it ends without a graph.
 #[derive(Debug)]
 pub struct Capture {
     stream: Stream,
@@ -79,8 +79,9 @@ impl Capture {
     /// # Errors
     /// The stream is the legacy default stream, or captures already.
     pub fn begin(stream: Stream) -> Result<Self> {
-        /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: other threads may do as they like.
-        const THREAD_LOCAL: i32 = 1;
+        /// `CU_STREAM_CAPTURE_MODE_RELAXED`: the driver lets another thread end no other kind. Nothing is lost: what would
+        /// break a capture is refused here, and by the driver where it concerns the stream itself.
+        const RELAXED: i32 = 2;
         let driver = stream.device().driver;
         if stream.as_raw() < 2 {
             return Err(Error::argument("stream", "one that can be captured", "the legacy default stream"));
@@ -88,7 +89,7 @@ impl Capture {
         stream.must_not_capture("capturing a graph")?;
         let _current = stream.device().enter()?;
         // SAFETY: it is a stream of this device.
-        let code = unsafe { (driver.cuStreamBeginCapture_v2)(stream.raw(), THREAD_LOCAL) };
+        let code = unsafe { (driver.cuStreamBeginCapture_v2)(stream.raw(), RELAXED) };
         driver.check(code, "beginning a capture")?;
         Ok(Self { stream, over: false })
     }
@@ -138,5 +139,66 @@ impl Drop for Captured {
     fn drop(&mut self) {
         // SAFETY: it is used no more.
         unsafe { (self.stream.device().driver.cuGraphDestroy)(self.graph) };
+    }
+}
+
+impl Stream {
+    /// The number of the capture that is under way on the stream, unique in the process; None if there is none.
+    ///
+    /// # Errors
+    /// The driver's, such as that of a capture that something has broken.
+    pub fn capture(&self) -> Result<Option<u64>> {
+        self.captured().map(|found| found.map(|(id, _)| id))
+    }
+
+    fn captured(&self) -> Result<Option<(u64, sys::CUgraph)>> {
+        let (mut status, mut id, mut graph) = (0, 0, null_mut());
+        if self.as_raw() < 2 {
+            // The legacy default stream captures never, and asking it breaks captures of streams that it waits for.
+            return Ok(None);
+        }
+        // SAFETY: it is a stream of this device; the places are writable, and null where nothing is asked for.
+        let ask = |driver: &Driver| unsafe {
+            let places = (&raw mut status, &raw mut id, &raw mut graph);
+            (driver.cuStreamGetCaptureInfo_v2)(
+                self.raw(),
+                places.0,
+                places.1,
+                places.2,
+                null_mut(),
+                null_mut(),
+            )
+        };
+        self.device().call("asking for a stream's capture", ask)?;
+        Ok((status == 1).then_some((id, graph)))
+    }
+
+    /// Calls `over` when the graph that the stream captures, and every copy of it, is gone and runs no more. A thread of the
+    /// driver does so, in which nothing may call the driver.
+    ///
+    /// # Errors
+    /// The stream does not capture; the driver's.
+    pub fn when_graph_is_over(&self, over: impl FnOnce() + Send + 'static) -> Result<()> {
+        /// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`: the one flag there is, which has to be given.
+        const NO_SYNC: u32 = 1;
+        /// `CU_GRAPH_USER_OBJECT_MOVE`: the graph has the only reference.
+        const MOVE: u32 = 1;
+        type Over = Box<dyn FnOnce() + Send>;
+        unsafe extern "C" fn call(over: *mut c_void) {
+            // SAFETY: it was boxed below, and the driver comes here once.
+            let over = unsafe { Box::from_raw(over.cast::<Over>()) };
+            over();
+        }
+        let Some((_, graph)) = self.captured()? else {
+            return Err(Error::argument("stream", "one that captures", "one that does not"));
+        };
+        let (mut object, over) = (null_mut(), Box::into_raw(Box::new(Box::new(over) as Over)));
+        let keep = |driver: &Driver| {
+            // SAFETY: the place is writable; `call` takes what it is given, which nobody else has.
+            let code = unsafe { (driver.cuUserObjectCreate)(&raw mut object, over.cast(), call, 1, NO_SYNC) };
+            // SAFETY: the graph and the object are there. What no graph takes is leaked.
+            if code == 0 { unsafe { (driver.cuGraphRetainUserObject)(graph, object, 1, MOVE) } } else { code }
+        };
+        self.device().call("tying memory to a graph", keep)
     }
 }

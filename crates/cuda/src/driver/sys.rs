@@ -14,6 +14,9 @@ use std::sync::OnceLock;
 /// The result of every function of the driver.
 pub(crate) type Code = c_uint;
 
+/// What the driver calls when nothing has an object of ours any more. It must not call the driver.
+pub(crate) type Destroy = unsafe extern "C" fn(*mut c_void);
+
 const OUT_OF_MEMORY: Code = 2;
 
 /// Codes after which a context runs nothing any more.
@@ -94,6 +97,11 @@ functions! {
     cuStreamIsCapturing(sys::CUstream, *mut c_int);
     cuStreamBeginCapture_v2(sys::CUstream, c_int);
     cuStreamEndCapture(sys::CUstream, *mut sys::CUgraph);
+    cuStreamGetCaptureInfo_v2(
+        sys::CUstream, *mut c_int, *mut c_ulonglong, *mut sys::CUgraph, *mut *const sys::CUgraphNode, *mut usize
+    );
+    cuUserObjectCreate(*mut sys::CUuserObject, *mut c_void, Destroy, c_uint, c_uint);
+    cuGraphRetainUserObject(sys::CUgraph, sys::CUuserObject, c_uint, c_uint);
     cuThreadExchangeStreamCaptureMode(*mut c_int);
     cuGraphInstantiateWithFlags(*mut sys::CUgraphExec, sys::CUgraph, c_ulonglong);
     cuGraphLaunch(sys::CUgraphExec, sys::CUstream);

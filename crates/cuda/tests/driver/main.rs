@@ -277,6 +277,65 @@ fn a_capture_has_memory_of_its_own() {
     assert!(!stream.is_capturing().expect("an answer"));
 }
 
+/// A capture may end in another thread than it began in, and makes a graph only where somebody wants one.
+#[test]
+fn captures_end_in_any_thread() {
+    if !apart("captures_end_in_any_thread", &[]) {
+        return;
+    }
+    let device = device(0);
+    let stream = Raw::new().stream(device);
+    let x = Memory::new(stream).allocate(24).expect("memory");
+    upload(stream, x.address(), &[1.0, 2.0, 3.0]);
+    assert_eq!(stream.capture().expect("an answer"), None);
+    let capture = Capture::begin(stream).expect("a capture");
+    let first = stream.capture().expect("an answer");
+    add(stream, function(device, "add"), x.address(), 3, 1.0).expect("a launch");
+    let graph = std::thread::spawn(|| capture.end()).join().expect("a thread").expect("a graph");
+    // SAFETY: the block is still there.
+    unsafe { graph.replay() }.expect("a replay");
+    assert_eq!(download(stream, x.address(), 3), [2.0, 3.0, 4.0]);
+    let before = ["cuGraphInstantiateWithFlags", "cuGraphDestroy"].map(calls);
+    let capture = Capture::begin(stream).expect("a capture");
+    let second = stream.capture().expect("an answer");
+    assert!(first.is_some() && second.is_some() && first != second);
+    std::thread::spawn(|| drop(capture)).join().expect("a thread");
+    assert!(Graph::capture(stream, |stream| stream.synchronize()).is_err());
+    let after = ["cuGraphInstantiateWithFlags", "cuGraphDestroy"].map(calls);
+    assert_eq!(after, [before[0], before[1] + 2], "they are destroyed, and never made");
+    assert!(!stream.is_capturing().expect("an answer"));
+}
+
+/// What waits for the end of a graph is called once, when nothing has it any more, by a thread of the driver.
+#[test]
+fn a_graph_says_when_it_is_over() {
+    if !apart("a_graph_says_when_it_is_over", &[]) {
+        return;
+    }
+    let device = device(0);
+    let stream = Raw::new().stream(device);
+    let (say, over) = std::sync::mpsc::channel();
+    let tie = |name| {
+        let say = say.clone();
+        stream.when_graph_is_over(move || say.send((name, std::thread::current().id())).expect("a receiver"))
+    };
+    let refused = tie("none").expect_err("an error");
+    assert!(refused.to_string().contains("`stream`: expected one that captures"), "{refused}");
+    let capture = Capture::begin(stream).expect("a capture");
+    tie("kept").expect("a tie");
+    let graph = capture.end().expect("a graph");
+    // The graph from which that one was made is gone.
+    assert!(over.try_recv().is_err());
+    drop(graph);
+    let (name, thread) = over.try_recv().expect("a word");
+    assert!(name == "kept" && thread != std::thread::current().id());
+    let capture = Capture::begin(stream).expect("a capture");
+    tie("abandoned").expect("a tie");
+    drop(capture);
+    assert_eq!(over.try_recv().map(|(name, _)| name), Ok("abandoned"));
+    assert!(over.try_recv().is_err());
+}
+
 #[test]
 fn pointers_of_others() {
     if !apart("pointers_of_others", &[]) {
