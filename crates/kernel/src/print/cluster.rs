@@ -131,7 +131,9 @@ fn joined(b: &Body, layout: &Layout, varying: &HashSet<Val>, of_entry: &[Stmt]) 
             _ => continue,
         };
         let Op::Sub(x, y) = *b.op(without) else { continue };
-        if plain(second) || uses.get(&without) != Some(&1) || b.constant(second).is_some() {
+        // A difference that is joined itself has no inner one left.
+        let is_joined = found.contains_key(&without);
+        if is_joined || plain(second) || uses.get(&without) != Some(&1) || b.constant(second).is_some() {
             continue;
         }
         let (first, varying, from_it) = match (plain(x), plain(y)) {

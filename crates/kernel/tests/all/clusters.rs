@@ -4,6 +4,8 @@ use madelung_kernel::cluster::{Clusters, clusters};
 use madelung_kernel::forms::{Form, Lists, Member, forms};
 use madelung_kernel::ir::{Function, Kernel, Op, Role};
 use madelung_kernel::lower::lower_block;
+use madelung_kernel::print::cluster::Phase;
+use madelung_kernel::print::layout::Layout;
 
 /// The kernel of a loop body over pairs and the statements after it, and its forms.
 fn kernel(in_loop: &str, after: &str) -> (Kernel, Vec<Form>) {
@@ -132,4 +134,19 @@ fn others_have_none() {
     // A second loop.
     let twice = "for (j, shift) in pairs.row(i) { e += charges[j]; } energy[i] = e;";
     assert!(of_value("e += r;", twice).is_none());
+}
+
+/// In a difference of differences, what is taken in another order is there in any case.
+#[test]
+fn nested_differences_are_computed() {
+    let (kernel, forms) =
+        kernel("e += (charges[i] - (cutoff - (charges[j] - charges[i]))) * r;", "energy[i] = e;");
+    let value = forms.iter().find(|f| f.member == Member::Value).expect("values");
+    let found = clusters(&kernel, &value.parts[0]).expect("a cluster form");
+    let phase = Phase::new(&kernel, &found, &Layout::new(&kernel, &value.parts[0]));
+    assert!(!phase.joined.is_empty());
+    let values: Vec<_> = phase.values().collect();
+    for (v, j) in &phase.joined {
+        assert!(values.contains(v) && values.contains(&j.varying), "{v}: {j:?}");
+    }
 }

@@ -268,7 +268,7 @@ impl<W: World> Machine<'_, W> {
     /// The processor has the lanes.
     #[inline(always)]
     pub(super) unsafe fn chain(&mut self, links: &[Link]) {
-        const { assert!(BLOCK % HELD == 0) };
+        const { assert!(BLOCK.is_multiple_of(HELD)) };
         // SAFETY: registers have room for the vectors of a block.
         unsafe {
             if self.open.vectors == 1 {
@@ -326,8 +326,8 @@ impl<W: World> Machine<'_, W> {
                     }
                     Link::Store(to) => {
                         let to = self.vectors_of(to, first);
-                        for v in 0..N {
-                            *to.0.add(v * to.1) = value[v];
+                        for (v, value) in value.iter().enumerate() {
+                            *to.0.add(v * to.1) = *value;
                         }
                     }
                 }
