@@ -43,8 +43,8 @@ impl Kept {
 
 /// What is kept for the graph that a stream captures; None where it does not capture.
 pub(crate) fn of(stream: Stream, key: Key) -> Result<Option<Arc<Kept>>> {
-    let Some(id) = stream.capture()? else { return Ok(None) };
     release();
+    let Some(id) = stream.capture()? else { return Ok(None) };
     let mut captures = lock(&CAPTURES);
     let known = captures.get(&key).filter(|(of, _)| *of == id).and_then(|(_, kept)| kept.upgrade());
     if known.is_some() {

@@ -133,7 +133,7 @@ impl DeviceStream {
     /// Whether calls on the stream are captured.
     #[getter]
     fn captures(&self) -> PyResult<bool> {
-        captures::of(self.0.stream, self.0.key()).map(|kept| kept.is_some()).map_err(exception)
+        self.0.stream.capture().map(|id| id.is_some()).map_err(exception)
     }
 
     /// The stream's number, unique in the process.

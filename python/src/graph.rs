@@ -51,9 +51,10 @@ impl DeviceGraph {
     fn end(&self, py: Python<'_>) -> PyResult<()> {
         compute(py, || {
             let mut state = self.lock();
-            if let State::Open(capture, kept) = std::mem::replace(&mut *state, State::Failed) {
-                *state = State::Done(capture.end()?, kept);
-            }
+            *state = match std::mem::replace(&mut *state, State::Failed) {
+                State::Open(capture, kept) => State::Done(capture.end()?, kept),
+                ended => ended,
+            };
             Ok(())
         })
     }

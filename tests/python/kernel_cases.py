@@ -55,7 +55,7 @@ class Case:
 
     def __call__(self, *smooth: Any, **rest: Any) -> Any:
         """The kernel's outputs."""
-        return self.kernel(**self.arguments(dict(zip(self.smooth, smooth)) | (rest or self.rest)))
+        return self.kernel(**self.arguments({**dict(zip(self.smooth, smooth)), **(rest or self.rest)}))
 
     @staticmethod
     def arguments(given: dict[str, Any]) -> dict[str, Any]:

@@ -82,6 +82,16 @@ FUNCTIONS += ["pow(x[{0}], y[{0}])", "atan2(x[{0}], y[{0}])", "x[{0}] / y[{0}]",
 FUNCTIONS += ["erfc(x[{0}]) + exp(-x[{0}] * x[{0}]) * y[{0}]", "sin(x[{0}]) * cos(x[{0}])"]
 FUNCTIONS += ["sqrt(x[{0}]) + y[{0}] / sqrt(x[{0}])"]
 
+# Chains of operations, which the interpreter keeps in registers: each with the value so far at every place.
+FUNCTIONS += ["x[{0}] * x[{0}] + y[{0}]", "y[{0}] - x[{0}] * x[{0}]", "(x[{0}] - y[{0}]) * (x[{0}] - y[{0}])"]
+FUNCTIONS += [
+    "y[{0}] - (x[{0}] - y[{0}]) * y[{0}]",
+    "x[{0}] * y[{0}] - (x[{0}] - y[{0}])",
+    "-(x[{0}] + y[{0}]) * x[{0}]",
+]
+FUNCTIONS += ["(x[{0}] + y[{0}]) + (x[{0}] + y[{0}])", "(x[{0}] - y[{0}]) * y[{0}] + (x[{0}] - y[{0}])"]
+FUNCTIONS += ["(if x[{0}] < y[{0}] {{ x[{0}] * y[{0}] }} else {{ x[{0}] - y[{0}] }}) * y[{0}]"]
+
 ISAS = ["Portable", "Avx2", "Avx512"][: ["Portable", "Avx2", "Avx512"].index(_native.isa()) + 1]
 
 

@@ -6,7 +6,7 @@ mod reason;
 
 pub use reason::Reason;
 
-/// Pointers of a launch: one for each slot, and one for its records.
+/// Pointers of a launch: one for each slot, and behind them that of its records, or those of its cluster form.
 pub const MAX_POINTERS: usize = 64;
 
 /// Array of the first phase of a cluster form, whose pointers stand behind those of the part's slots.

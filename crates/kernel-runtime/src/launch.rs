@@ -7,7 +7,8 @@ use madelung_kernel_abi::MAX_POINTERS;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LaunchAbi {
-    /// One pointer per slot of the part, and behind them that of its records, if it has them.
+    /// One pointer per slot of the part, and behind them that of its records, or those of its cluster form
+    /// ([`madelung_kernel_abi::ClusterArray`], or the sums that are given).
     pub pointers: [*mut u8; MAX_POINTERS],
     /// Real attributes.
     pub reals: [f64; 8],

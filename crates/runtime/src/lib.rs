@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`kernels`] gives ordinary kernels, with every form and CUDA text: ops, tape and backends see no difference. Their
-//! results have the bits of the same kernels compiled by `kernels!`, where pairs are visited row by row (they have no
-//! cluster forms). Equal source gives the same kernels; they live as long as the process.
+//! results have the bits of the same kernels compiled by `kernels!`, row by row and in clusters. Equal source gives the same
+//! kernels; they live as long as the process.
 
 mod code;
 mod functions;

@@ -7,7 +7,6 @@ Nothing here knows a framework: each has `Arrays`, in `madelung.numpy`, `madelun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -141,12 +140,12 @@ class Call:
         given: Mapping[str, Any],
         names: Mapping[str, str],
         sizes: Mapping[str, Any] | None = None,
-        queries: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+        queries: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
         """`queries`: the positions and the radius that each grid is queried with."""
         self.op, self.arrays, self._given, self._names = op, arrays, given, names
-        self._queries = queries
         # Graphs of older versions of PyTorch know no other mapping.
+        self._queries = {} if queries is None else queries
         self.dims: dict[str, Any] = {} if sizes is None else dict(sizes)
         self.like, self.other = self._first()
         batches = [a for a in op.args if a["kind"] == "batch"]
@@ -326,8 +325,8 @@ class Call:
 
     def _systems(self, rows: str) -> Any:
         """The system of each row in the batch over a dimension; None where there is none."""
-        batches = (a for a in self.op.args if a["kind"] == "batch" and a["rows"] == rows)
-        return next((self._batch(a)["batch_idx"] for a in batches), None)
+        batches = [a for a in self.op.args if a["kind"] == "batch" and a["rows"] == rows]
+        return self._batch(batches[0])["batch_idx"] if batches else None
 
     def _mesh(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)

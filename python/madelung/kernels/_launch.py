@@ -10,6 +10,7 @@ from typing import Any
 from madelung import _arguments as check
 from madelung._neighbors import Neighbors
 from madelung.kernels._frameworks import arrays_of, framework_of
+from madelung.kernels._types import HashGrid
 
 
 def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], stream: Any = None) -> None:
@@ -97,6 +98,8 @@ def _arrays(inputs: Mapping[str, Any]) -> list[tuple[str, Any]]:
     def parts(x: Any) -> Sequence[Any]:
         if isinstance(x, Neighbors):
             return x.index, x.columns, x.images
+        if isinstance(x, HashGrid):
+            return [getattr(x, part) for part in HashGrid.ARRAYS]
         return x if isinstance(x, (tuple, list)) else (x,)
 
     return [(name, y) for name, x in inputs.items() for y in parts(x)]

@@ -170,7 +170,11 @@ impl Stream {
             )
         };
         self.device().call("asking for a stream's capture", ask)?;
-        Ok((status == 1).then_some((id, graph)))
+        match status {
+            0 => Ok(None),
+            1 => Ok(Some((id, graph))),
+            _ => Err(Error::Driver("the stream's capture was broken by a call that none may have".into())),
+        }
     }
 
     /// Calls `over` when the graph that the stream captures, and every copy of it, is gone and runs no more. A thread of the

@@ -306,6 +306,21 @@ fn captures_end_in_any_thread() {
     assert!(!stream.is_capturing().expect("an answer"));
 }
 
+/// A broken capture is no stream that captures nothing.
+#[test]
+fn broken_captures_are_errors() {
+    if !apart("broken_captures_are_errors", &[]) {
+        return;
+    }
+    let stream = Raw::new().stream(device(0));
+    let capture = Capture::begin(stream).expect("a capture");
+    stream.synchronize().expect_err("none may wait");
+    let error = stream.capture().expect_err("it is broken");
+    assert!(error.to_string().contains("the stream's capture was broken"), "{error}");
+    drop(capture);
+    assert_eq!(stream.capture().expect("an answer"), None);
+}
+
 /// What waits for the end of a graph is called once, when nothing has it any more, by a thread of the driver.
 #[test]
 fn a_graph_says_when_it_is_over() {

@@ -4,7 +4,7 @@
 use super::BLOCK;
 use super::machine::Machine;
 use super::world::World;
-use crate::program::{Combine, Fused, Instruction, Mask, Register, Unary, Use, Vector};
+use crate::program::{Combine, Family, Fused, Instruction, Mask, Register, Unary, Use, Vector};
 use madelung_core::runtime::Lane;
 use rustc_hash::FxHashMap as HashMap;
 
@@ -18,7 +18,7 @@ pub(super) enum Link {
     /// value − x
     Sub(Vector),
     /// x − value
-    From(Vector),
+    SubtractFrom(Vector),
     /// value · x
     Mul(Vector),
     /// value²
@@ -77,9 +77,9 @@ impl Counts {
     }
 }
 
-/// Calls `f` with each register on lanes that an instruction itself uses, and whether it writes and reads it.
+/// Calls `f` with each register on lanes that an instruction uses, and whether it writes and reads it.
 fn each_register(i: &Instruction, mut f: impl FnMut((u8, u32), bool, bool)) {
-    if i.blocks().iter().all(|body| body.is_empty()) {
+    if i.family() != Family::Control {
         i.clone().lane_registers(&mut |r, of| f(key(r), of != Use::Read, of != Use::Write));
     }
 }
@@ -99,7 +99,8 @@ fn result(i: &Instruction) -> Option<u32> {
 /// Instructions without control flow in an order of the same meaning, in which those that are the only reader of a result
 /// follow it: groups that are chains, if they have more than one.
 pub(super) fn grouped(run: &[&Instruction], counts: &Counts) -> Vec<Vec<Instruction>> {
-    let mut order = Order { run, sunk: HashMap::default(), groups: vec![] };
+    let mut order = Order { run, before: vec![vec![]; run.len()], groups: vec![] };
+    let mut is_sunk = vec![false; run.len()];
     let mut results: HashMap<u32, usize> = HashMap::default();
     for (n, i) in run.iter().enumerate() {
         let mut reads: HashMap<(u8, u32), usize> = HashMap::default();
@@ -109,7 +110,8 @@ pub(super) fn grouped(run: &[&Instruction], counts: &Counts) -> Vec<Vec<Instruct
                 && let Some(at) = results.get(&r)
                 && counts.of((0, r)) == [1, reads]
             {
-                order.sunk.insert(*at, n);
+                order.before[n].push(*at);
+                is_sunk[*at] = true;
             }
         }
         if let Some(to) = result(i) {
@@ -121,27 +123,39 @@ pub(super) fn grouped(run: &[&Instruction], counts: &Counts) -> Vec<Vec<Instruct
             }
         }
     }
-    for n in (0..run.len()).filter(|n| !order.sunk.contains_key(n)).collect::<Vec<_>>() {
-        order.emit(n);
-    }
+    (0..run.len()).filter(|n| !is_sunk[*n]).for_each(|n| order.emit(n));
     order.groups
 }
 
 struct Order<'r> {
     run: &'r [&'r Instruction],
-    /// The only reader of each of these.
-    sunk: HashMap<usize, usize>,
+    /// Instructions whose results each of them alone reads: they come before it.
+    before: Vec<Vec<usize>>,
     groups: Vec<Vec<Instruction>>,
 }
 
 impl Order<'_> {
+    /// An instruction, and ahead of it those whose results it alone reads.
     fn emit(&mut self, n: usize) {
-        let mut before: Vec<usize> =
-            self.sunk.iter().filter(|(_, reader)| **reader == n).map(|(m, _)| *m).collect();
-        before.sort_unstable();
-        before.iter().for_each(|m| self.emit(*m));
-        let i = self.run[n];
-        // The operation before, if it goes on with what that gave.
+        // Chains are as long as programs may be, which the stack is not.
+        let mut waiting = vec![n];
+        while let Some(n) = waiting.last().copied() {
+            match self.before[n].is_empty() {
+                true => {
+                    waiting.pop();
+                    self.put(self.run[n]);
+                }
+                false => {
+                    let mut before = std::mem::take(&mut self.before[n]);
+                    before.sort_unstable_by(|x, y| y.cmp(x));
+                    waiting.extend(before);
+                }
+            }
+        }
+    }
+
+    /// The next instruction, of the group before it if it goes on with what that gave.
+    fn put(&mut self, i: &Instruction) {
         let goes_on = result(i).is_some()
             && self.groups.last().and_then(|group| result(group.last()?)).is_some_and(|last| reads(i, last));
         match self.groups.last_mut() {
@@ -193,7 +207,7 @@ impl Link {
     /// Whether it takes a register, besides the value.
     fn takes(self, r: Vector) -> bool {
         match self {
-            Self::Load(x) | Self::Add(x) | Self::Sub(x) | Self::From(x) | Self::Mul(x) => x == r,
+            Self::Load(x) | Self::Add(x) | Self::Sub(x) | Self::SubtractFrom(x) | Self::Mul(x) => x == r,
             Self::Product(_, x, y) | Self::OnProduct(_, x, y) => x == r || y == r,
             Self::SquareOn(x) | Self::Where(_, x) | Self::Else(_, x) => x == r,
             Self::Square | Self::Neg | Self::Store(_) => false,
@@ -213,7 +227,7 @@ fn link(i: &Instruction, value: Option<Vector>, links: &mut Vec<Link>) -> Vector
         I::CombineLanes { op, x, y, to } => {
             let (on_x, on_y) = match op {
                 Combine::Add => (Link::Add(y), Link::Add(x)),
-                Combine::Sub => (Link::Sub(y), Link::From(x)),
+                Combine::Sub => (Link::Sub(y), Link::SubtractFrom(x)),
                 _ => (Link::Mul(y), Link::Mul(x)),
             };
             match (is(x), is(y), op) {
@@ -258,24 +272,24 @@ fn link(i: &Instruction, value: Option<Vector>, links: &mut Vec<Link>) -> Vector
     }
 }
 
-/// Vectors that stay in registers.
-const HELD: usize = 8;
+/// The vectors of a chain's value that registers have room for.
+const AT_ONCE: usize = 8;
 
 impl<W: World> Machine<'_, W> {
-    /// A chain, for so many vectors at a time, up to the last one that is open; what others hold is of no use.
+    /// Runs a chain, for eight vectors at a time. Vectors behind the last open one are computed too; nothing reads them.
     ///
     /// # Safety
     /// The processor has the lanes.
     #[inline(always)]
     pub(super) unsafe fn chain(&mut self, links: &[Link]) {
-        const { assert!(BLOCK.is_multiple_of(HELD)) };
+        const { assert!(BLOCK.is_multiple_of(AT_ONCE)) };
         // SAFETY: registers have room for the vectors of a block.
         unsafe {
             if self.open.vectors == 1 {
                 return self.chain_of::<1>(links, 0);
             }
-            for first in (0..self.open.vectors).step_by(HELD) {
-                self.chain_of::<HELD>(links, first);
+            for first in (0..self.open.vectors).step_by(AT_ONCE) {
+                self.chain_of::<AT_ONCE>(links, first);
             }
         }
     }
@@ -301,7 +315,7 @@ impl<W: World> Machine<'_, W> {
                     Link::Load(x) => each!(v; x = x; x),
                     Link::Add(x) => each!(v; x = x; value[v] + x),
                     Link::Sub(x) => each!(v; x = x; value[v] - x),
-                    Link::From(x) => each!(v; x = x; x - value[v]),
+                    Link::SubtractFrom(x) => each!(v; x = x; x - value[v]),
                     Link::Mul(x) => each!(v; x = x; value[v] * x),
                     Link::Square => each!(v; ; value[v] * value[v]),
                     Link::Neg => each!(v; ; -value[v]),

@@ -117,16 +117,13 @@ impl Line {
                 *step = Step::Chain(links(group, kept));
             }
         }
-        let one = |v: Vector| match v {
-            Vector::One(n) | Vector::Each(n) => n as usize,
-        };
         Self {
             wide: program.wide,
             steps: m.steps,
             registers,
             scalars: program.scalars.iter().map(|(r, x)| (r.0 as usize, *x)).collect(),
             integers: program.integers.iter().map(|(r, x)| (r.0 as usize, *x)).collect(),
-            vectors: program.vectors.iter().map(|(r, x)| (one(*r), *x)).collect(),
+            vectors: program.vectors.iter().map(|(r, x)| (*r as usize, *x)).collect(),
             rows: program.rows,
         }
     }

@@ -131,11 +131,7 @@ impl Printer {
         ]);
         constants.extend(program.scalars.iter().map(|(r, x)| (format!("s{}", r.0), real(*x))));
         constants.extend(program.integers.iter().map(|(r, x)| (format!("n{}", r.0), x.to_string())));
-        let ones = program.vectors.iter().filter_map(|(r, x)| match r {
-            Vector::One(n) => Some((one(*n), lanes.splat(*x))),
-            Vector::Each(_) => None,
-        });
-        constants.extend(ones);
+        constants.extend(program.vectors.iter().map(|(n, x)| (one(*n), lanes.splat(*x))));
         Self {
             lanes,
             single,

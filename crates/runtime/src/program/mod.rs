@@ -79,8 +79,8 @@ pub struct Program {
     pub scalars: Vec<(Scalar, f64)>,
     /// Registers that hold a constant from the start.
     pub integers: Vec<(Integer, i64)>,
-    /// Registers ([`Vector::One`]) that hold a constant on every lane from the start.
-    pub vectors: Vec<(Vector, f64)>,
+    /// Registers, the numbers of [`Vector::One`], that hold a constant on every lane from the start.
+    pub vectors: Vec<(u32, f64)>,
     /// The registers that hold the first row and the one behind the last at the start.
     pub rows: [Integer; 2],
 }

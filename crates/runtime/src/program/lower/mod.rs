@@ -270,11 +270,12 @@ impl<'a> Lowering<'a> {
     /// The register of a constant on lanes.
     fn constant_on_lanes(&mut self, x: f64) -> Vector {
         let known = self.program.vectors.iter().find(|(_, y)| y.to_bits() == x.to_bits());
-        known.map(|(r, _)| *r).unwrap_or_else(|| {
-            let to = self.new_one();
+        let known = known.map(|(r, _)| *r).unwrap_or_else(|| {
+            let to = self.register(Class::One);
             self.program.vectors.push((to, x));
             to
-        })
+        });
+        Vector::One(known)
     }
 
     fn varies(&self, v: Val) -> bool {
