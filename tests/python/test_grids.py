@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import madelung.kernels as mk
+import madelung.numpy
 from conftest import assert_close
 from differences import check_jax, check_torch
 from madelung.kernels import Array, Batch, HashGrid, Mat3, Out, Pairs, Real, Vec3, dot, length
@@ -179,6 +180,33 @@ def test_vmap(pbc: Any) -> None:
     assert torch.equal(found[0], weighed(x, y, q, h, radius, near=near))
 
 
+def test_vmap_with_room_in_pytorch() -> None:
+    """Within other transforms, and with a capacity that is too small for some calls: whichever they are, an error."""
+    pbc = (True, True, True)
+    smooth, radius = case()
+    moved = [np.stack([a, 1.03 * a, 0.96 * a]) for a in smooth]
+    expected = torch.stack([torch.from_numpy(weighed(*at, radius, near=grid(at[1], at[3], pbc))) for at in zip(*moved)])
+    counts = [brute_force(x, y, h, pbc, radius)[2].size for x, y, _, h in zip(*moved)]
+    of_torch = [torch.from_numpy(a) for a in moved]
+
+    def f(x: Any, y: Any, q: Any, h: Any, capacity: int = max(counts) + 20) -> Any:
+        return weighed(x, y, q, h, radius, near=grid(y, h, pbc, capacity=capacity))
+
+    vmap, grad, loose = torch.func.vmap, torch.func.grad, {"rtol": 1e-12, "atol": 1e-12}
+    twice = vmap(vmap(f))(*[torch.stack([a, a.flip(0)]) for a in of_torch])
+    torch.testing.assert_close(twice, torch.stack([expected, expected.flip(0)]), **loose)
+    outside = grad(lambda x: vmap(f)(x, *of_torch[1:]).sum())(of_torch[0])
+    inside = vmap(grad(lambda *at: f(*at).sum()))(*of_torch)
+    torch.testing.assert_close(outside, inside, **loose)
+    compiled = torch.compile(vmap(f), fullgraph=True, backend="aot_eager")(*of_torch)
+    torch.testing.assert_close(compiled, expected, **loose)
+    assert min(counts) < max(counts)
+    for order in ((0, 1, 2), (2, 1, 0)):
+        at = [a[list(order)] for a in of_torch]
+        with pytest.raises(ValueError, match="`near: neighbor_ptr`: expected .* to the number of pairs"):
+            vmap(lambda *at: f(*at, capacity=max(counts) - 1))(*at)
+
+
 @boundaries
 @pytest.mark.parametrize("capacity", [None, 600])
 def test_compiled(pbc: Any, capacity: int | None) -> None:
@@ -315,7 +343,8 @@ def test_refused() -> None:
     refused(ValueError, "`near: cell`: expected lattice vectors", near=HashGrid(y, None, True))
     refused(ValueError, "`near: points`: expected finite", near=HashGrid(np.where(y == y[0], np.nan, y), h))
     refused(ValueError, "`near: pbc`: expected", near=HashGrid(y, h, [True] * 2))
-    refused(TypeError, "`near`: expected", near=y)
+    refused(TypeError, "`near`: expected HashGrid(points, cell), or what `neighbor_list(", near=y)
+    refused(TypeError, "`near`: expected HashGrid(points, cell)", near=madelung.numpy.find_neighbors(y, 2.5, h))
     with pytest.raises(TypeError, match="`near`: expected what `find_neighbors` gives"):
         listed(*case()[0], 2.5, near=HashGrid(y, h))
     of = np.array([0] * 4 + [1] * 3, np.int32)

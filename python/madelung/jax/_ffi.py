@@ -205,6 +205,7 @@ def register_ffi_callback(name: str, func: Callable[..., None], graph_compatible
     _FUNCTIONS[name] = func
     if name not in _HANDLERS:
         handlers = [_handler(name, place, traits) for place in _PLATFORMS.values()]
+        # Kept first, as XLA has the address of what it was given whatever comes then.
+        _HANDLERS[name] = traits, handlers
         for platform, handler in zip(_PLATFORMS, handlers):
             jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(c.cast(handler, c.c_void_p)), platform=platform)
-        _HANDLERS[name] = traits, handlers

@@ -256,7 +256,12 @@ class Call:
 
     def _pairs(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)
-        if isinstance(x, _neighbors.Neighbors):
+        is_queried = arg["name"] in self._queries
+        expected = "what `find_neighbors` gives, or (neighbor_list, neighbor_ptr, neighbor_shifts)"
+        if is_queried:
+            # What a query finds has each row's own point in it, and what lies at the radius.
+            expected = "HashGrid(points, cell), or what `neighbor_list(x, radius, cell, sources=points)` gives"
+        if isinstance(x, _neighbors.Neighbors) and not is_queried:
             rows = self.dims.setdefault(arg["rows"], x.atoms)
             if rows != x.atoms:
                 check.refuse(name, f"neighbors of {rows} rows", x.atoms)
@@ -270,16 +275,13 @@ class Call:
             kind = kind if self.arrays.is_host(columns) else FULL
         else:
             if not isinstance(x, (tuple, list)) or len(x) not in (3, 4):
-                expected = "what `find_neighbors` gives, or (neighbor_list, neighbor_ptr, neighbor_shifts)"
                 check.refuse(name, expected, check.described(x), TypeError)
             both = self.arrays.integers(f"{name}: neighbor_list", x[0], (2, "P"), self.like)
             ptr = self.arrays.integers(f"{name}: neighbor_ptr", x[1], ("N+1",), self.like)
             columns, shifts = both[1], self.arrays.integers(f"{name}: neighbor_shifts", x[2], ("P", 3), self.like)
             self.dims.setdefault(arg["rows"], ptr.shape[0] - 1)
             half = len(x) == _HALF_FILL and check.flag(f"{name}: half_fill", x[3])
-            # What a query finds has each row's own point in it.
-            is_directed = arg["rows"] != arg["columns"] or arg["name"] in self._queries
-            kind = DIRECTED if is_directed else HALF if half else FULL
+            kind = DIRECTED if arg["rows"] != arg["columns"] or is_queried else HALF if half else FULL
         if arg["entries"] is not None:
             self.dims.setdefault(arg["entries"], columns.shape[0])
         return {"ptr": ptr, "others": columns, "shifts": shifts, "list_kind": kind}

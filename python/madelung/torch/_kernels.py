@@ -104,6 +104,10 @@ class Arrays(OwnStreams):
         check.fits(name, out, shape)
         if out.requires_grad:
             check.refuse(name, "a tensor without gradient", "one that requires it")
+        if any([n > 1 and stride == 0 for n, stride in zip(out.shape, out.stride())]):
+            check.refuse(name, "a tensor with memory for each element", "one that was expanded")
+        if out.is_inference() and not torch.is_inference_mode_enabled():
+            check.refuse(name, "a tensor that can be written to", "one of inference mode")
 
     @staticmethod
     def overlap(out: torch.Tensor, x: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from madelung._schema import is_one_mesh
+from madelung._schema import CHECKED, DIRECTED, is_one_mesh
 from madelung.torch._schema import Op
 
 _LARGEST = torch.iinfo(torch.int32).max
@@ -32,12 +32,15 @@ def batched(
 
 
 def _has_room(op: Op, args: Sequence[Any]) -> bool:
-    """Whether a list, where its offsets can be read, has room behind its last pair, which a larger list would take for
-    pairs."""
+    """Whether a list has room behind its last pair, which a larger list would take for pairs, or none for all of them.
+    Where its offsets cannot be read, one that a search of a grid has just made may have."""
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-    lists = [(args[k], args[k + 1]) for k, i in enumerate(op.inputs) if i.part == "ptr"]
-    known = [(ptr, x) for ptr, x in lists if type(ptr) is torch.Tensor and ptr.is_cpu and not wrapped(ptr)]
-    return any(bool((ptr[..., -1] < x.shape[-1]).any()) for ptr, x in known)
+    for k in (k for k, i in enumerate(op.inputs) if i.part == "ptr"):
+        ptr, pairs, kind = args[k], args[k + 1].shape[-1], args[k + 3]
+        is_known = type(ptr) is torch.Tensor and ptr.is_cpu and not wrapped(ptr)
+        if bool((ptr[..., -1] != pairs).any()) if is_known else kind == DIRECTED + CHECKED:
+            return True
+    return False
 
 
 def _stack(op: Op, size: int, mapped: Sequence[bool], args: Sequence[Any]) -> list[Any] | None:

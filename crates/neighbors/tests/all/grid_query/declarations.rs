@@ -129,7 +129,7 @@ fn descriptions() {
     let grid = serde_json::to_value(&*op).unwrap()["args"][6].clone();
     let wanted = serde_json::json!({
         "name": "grid", "kind": "grid", "rows": "Query", "columns": "Point", "points": "r", "entries": "Edge",
-        "constraint": null, "stored": false, "negated": false, "geometry": false,
+        "constraint": null, "stored": false, "negated": false, "geometry": false, "clusters": null,
     });
     assert_eq!(grid, wanted);
 }
