@@ -161,4 +161,13 @@ impl Raw {
             device.stream(stream as usize).expect("a stream of this device")
         }
     }
+
+    /// Waits for a stream; what the driver says.
+    pub(crate) fn wait(&self, stream: Stream) -> c_uint {
+        // SAFETY: this is the function's signature, and the stream is there.
+        unsafe {
+            let wait = self.0.get::<unsafe extern "C" fn(*mut c_void) -> c_uint>("cuStreamSynchronize");
+            wait.expect("a function of the driver")(stream.as_raw() as *mut c_void)
+        }
+    }
 }
