@@ -23,7 +23,7 @@ pub(crate) struct Kept {
 /// By stream: the number of its last capture, and what the graph of that keeps.
 static CAPTURES: Mutex<BTreeMap<Key, (u64, Weak<Kept>)>> = Mutex::new(BTreeMap::new());
 
-/// What graphs of others have kept. They were destroyed in a thread of the driver, in which no memory can be given back.
+/// Memory of destroyed graphs of others. A thread of the driver destroyed them, in which no memory can be given back.
 static OVER: Mutex<Vec<Arc<Kept>>> = Mutex::new(vec![]);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -41,7 +41,7 @@ impl Kept {
     }
 }
 
-/// What is kept for the graph that a stream captures; None where it does not capture.
+/// The memory and arrays of the graph that a stream captures; None where it does not capture.
 pub(crate) fn of(stream: Stream, key: Key) -> Result<Option<Arc<Kept>>> {
     release();
     let Some(id) = stream.capture()? else { return Ok(None) };

@@ -172,7 +172,8 @@ def jax_callable(
     Its parameters are annotated as those of a kernel, the outputs `Out[…]` last. While the program runs it gets the
     arrays of `register_ffi_callback`, without a copy: NumPy's on the CPU and `madelung.cuda.Array`s on a GPU. Inputs
     are read-only; outputs have arbitrary numbers, and are to be written as a whole. Launches that name no stream are on
-    XLA's. It must do nothing else, and not call JAX. There are no derivatives: `jax.custom_jvp` gives it some.
+    XLA's. It must do nothing else, and not call JAX. There are no derivatives: `jax.custom_jvp` gives it some. XLA
+    keeps the function, and what it refers to, for the life of the process: define it once, not in a loop.
 
     Args:
         func: the function.
@@ -185,14 +186,14 @@ def jax_callable(
     Raises:
         TypeError, ValueError: For other annotations, options and outputs; in calls as for a kernel.
     """
-    body, target = _on_buffers(func, graph_mode == "jax")
-    if num_outputs is not None and num_outputs != len(body.outputs):
-        check.refuse("num_outputs", f"{len(body.outputs)}, as `{body.label}` has", num_outputs)
     if graph_mode not in (None, "none", "jax"):
         check.refuse("graph_mode", "None, 'none' or 'jax'", repr(graph_mode))
     if vmap_method not in (None, "sequential"):
         expected = "None or 'sequential', as the function is one of arrays of the axes it declares"
         check.refuse("vmap_method", expected, repr(vmap_method))
+    body, target = _on_buffers(func, graph_mode == "jax")
+    if num_outputs is not None and num_outputs != len(body.outputs):
+        check.refuse("num_outputs", f"{len(body.outputs)}, as `{body.label}` has", num_outputs)
     dims = {size["dim"] for out in body.outputs for size in out.shape if "dim" in size}
     sizes = _sizes(output_dims, dims - set(body.places))
     body.needs(sizes)

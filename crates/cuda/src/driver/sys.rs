@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 /// The result of every function of the driver.
 pub(crate) type Code = c_uint;
 
-/// What the driver calls when nothing has an object of ours any more. It must not call the driver.
+/// Destructor of a user object, called by the driver after the last reference to it. It must not call the driver.
 pub(crate) type Destroy = unsafe extern "C" fn(*mut c_void);
 
 const OUT_OF_MEMORY: Code = 2;

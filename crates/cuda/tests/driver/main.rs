@@ -324,7 +324,7 @@ fn broken_captures_are_errors() {
     assert_eq!(stream.capture().expect("an answer"), None);
 }
 
-/// What waits for the end of a graph is called once, when nothing has it any more, by a thread of the driver.
+/// The end of a graph is told once, when nothing has it any more, by a thread of the driver.
 #[test]
 fn a_graph_says_when_it_is_over() {
     if !apart("a_graph_says_when_it_is_over", &[]) {

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// What a first phase computes for each run, and what for each entry.
+/// The work of a first phase, divided into that of each run and that of each entry.
 #[derive(Debug)]
 pub struct Phase {
     /// The layout of the pair, with the slots of the part: its launch is bound as for the part.
@@ -86,7 +86,7 @@ impl Phase {
         })
     }
 
-    /// What an entry adds to sums: each is one of the form's, by its place there and whether it is the column's.
+    /// The additions of an entry to the form's sums.
     pub fn additions(&self, clusters: &Clusters) -> Vec<Addition> {
         let of = |m: Acc| {
             let is = |s: &crate::cluster::Sum| s.row == m || s.column == Some(m);
@@ -113,7 +113,7 @@ pub struct Addition {
     pub place: usize,
     /// Whether it is the column's sum, and not the row's.
     pub to_column: bool,
-    /// What is added.
+    /// The summand.
     pub value: Val,
 }
 

@@ -74,7 +74,7 @@ struct Entry {
     /// Its cluster, and the lanes that have an iteration.
     cluster: Value,
     active: Value,
-    /// What tells its registers from those of the entry that is open besides.
+    /// The ending of its registers' names, by which two open entries differ.
     suffix: &'static str,
 }
 
