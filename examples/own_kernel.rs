@@ -1,7 +1,7 @@
 //! A potential of your own: written once, differentiated twice.
 //!
 //! The Buckingham potential, E_i = ½ Σ_j A exp(−r/ρ) − C/r⁶, tapered at the cutoff, as a kernel, an op and on a tape; its gradient and a
-//! Hessian-vector product against finite differences. Run with `cargo run --release --example own_kernel`.
+//! Hessian-vector product against finite differences. Run with `cargo run --release --bin own_kernel`.
 
 use madelung::array::{Array, DType};
 use madelung::backend::pool::Serial;

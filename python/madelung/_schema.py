@@ -250,6 +250,11 @@ class NamedOp(Op):
         super().__init__(described)
         self.targets: dict[str, str] = dict(described["targets"])
 
+    @property
+    def members(self) -> list[str]:
+        """The suffixes of its members."""
+        return list(self.targets)
+
     def energies(self, want: int, run: Callable[[str, int, int], list[Any]]) -> list[Any]:
         """The energies, then minus the gradients by positions and strain, and those by other inputs in `want`.
 

@@ -14,6 +14,7 @@ import pytest
 
 import madelung
 from madelung._native import isa
+from shapes import covering
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -119,20 +120,25 @@ def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float, leas
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of an `op_case` run with every op of the registry, or those that their module names."""
-    if "op_case" in metafunc.fixturenames:
-        import cases
+    """Tests of an `op_case` run with ops that have all pairs of traits, and slow ones, of a `trait_case`, with fewer that
+    have all traits: see shapes.py."""
+    for together, name in ((1, "trait_case"), (2, "op_case")):
+        if name in metafunc.fixturenames:
+            import cases
 
-        ops = getattr(metafunc.module, "OPS", cases.OPS)
-        metafunc.parametrize("op_case", ops.values(), ids=ops, indirect=True)
+            ops = covering(cases.OPS, together)
+            metafunc.parametrize(name, ops.values(), ids=ops, indirect=True)
 
 
-@pytest.fixture
-def op_case(request: pytest.FixtureRequest):
+def _case(request: pytest.FixtureRequest):
     """An op, with arguments made from its declaration."""
     from cases import make
 
     return make(request.param)
+
+
+op_case = pytest.fixture(_case, name="op_case")
+trait_case = pytest.fixture(_case, name="trait_case")
 
 
 @pytest.fixture

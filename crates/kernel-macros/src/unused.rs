@@ -55,3 +55,38 @@ fn holds(tokens: TokenStream, name: &proc_macro2::Ident) -> bool {
         _ => false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names and columns of the parameters that the compiler sees as unused.
+    fn unused(kernel: &str) -> Vec<(String, usize)> {
+        let file = syn::parse_str(kernel).expect("Rust");
+        let items: syn::File = syn::parse2(parameters(&file)).expect("Rust");
+        let mut found = vec![];
+        for item in &items.items {
+            let Item::Const(syn::ItemConst { expr, .. }) = item else {
+                panic!("a constant around a function")
+            };
+            let syn::Expr::Block(block) = &**expr else { panic!("a block") };
+            let [syn::Stmt::Item(Item::Fn(f))] = &*block.block.stmts else { panic!("a function") };
+            for arg in &f.sig.inputs {
+                let FnArg::Typed(syn::PatType { pat, .. }) = arg else { panic!("a name") };
+                let Pat::Ident(name) = &**pat else { panic!("a name") };
+                found.push((name.ident.to_string(), name.ident.span().start().column));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn unused_parameters_stand_where_the_source_has_them() {
+        let kernel = "#[kernel] fn k(i: Atom, x: &[Real; Atom], scale: Real, _known: &Real, atoms: &Batch<Atom, System>, \
+                      out: &mut [Real; Atom]) { out[i] = x[i]; }";
+        let at = |name: &str| (name.to_string(), kernel.find(name).expect("a name"));
+        assert_eq!(unused(kernel), [at("scale"), at("_known")]);
+        assert_eq!(unused(&kernel.replace("x[i];", "x[i] * scale * _known;")), []);
+        assert_eq!(unused("#[func] fn f(x: Real, y: Real) -> Real { x }"), []);
+    }
+}

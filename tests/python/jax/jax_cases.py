@@ -5,7 +5,7 @@ On four devices of the host, or on those of the platform that MADELUNG_TEST_DEVI
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 
 from conftest import DEVICE
 from op_arguments import arguments
+from shapes import covering
 
 # Before anything runs on a device.
 ON_CPU = DEVICE == "cpu"
@@ -76,7 +77,13 @@ def make(name: str) -> Case:
     return Case(family, [jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in arguments(family.op)])
 
 
-every_op: Callable[..., Any] = pytest.mark.parametrize("case", [make(name) for name in OPS], ids=list(OPS))
+def _of(names: Iterable[str]) -> Callable[..., Any]:
+    return pytest.mark.parametrize("case", [make(name) for name in names], ids=list(names))
+
+
+# Ops with all pairs of traits, and, for what is slow, with all traits: see shapes.py.
+_ALL = {name: family.op for name, family in OPS.items()}
+every_op, every_trait = _of(covering(_ALL)), _of(covering(_ALL, together=1))
 
 
 def close(found: Any, expected: Any, tolerance: float = 1e-12) -> None:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax_cases import Case, close, every_op
+from jax_cases import Case, close, every_op, every_trait
 
 from differences import check_jax
 from madelung.jax import _vmap
@@ -73,7 +73,7 @@ def test_strain(case: Case) -> None:
     close(by_strain, expected)
 
 
-@every_op
+@every_trait
 def test_third_order_says_so(case: Case) -> None:
     name = case.family.op.short
     with pytest.raises(NotImplementedError, match=f"{name}_v1: derivatives by its inputs exist to second order"):

@@ -77,13 +77,13 @@ def test_dual_numbers(op_case: Case) -> None:
     close(tangent, (grad(op_case.energy)(x) * u).sum())
 
 
-def test_third_order_says_so(op_case: Case) -> None:
+def test_third_order_says_so(trait_case: Case) -> None:
     with pytest.raises(
-        NotImplementedError, match=f"{op_case.name}_v1: derivatives by its inputs exist to second order"
+        NotImplementedError, match=f"{trait_case.name}_v1: derivatives by its inputs exist to second order"
     ):
-        jacrev(hessian(op_case.energy))(op_case.positions)
-    (x,) = (op_case.positions.clone().requires_grad_(),)
-    (g,) = torch.autograd.grad(op_case.energy(x), x, create_graph=True)
+        jacrev(hessian(trait_case.energy))(trait_case.positions)
+    (x,) = (trait_case.positions.clone().requires_grad_(),)
+    (g,) = torch.autograd.grad(trait_case.energy(x), x, create_graph=True)
     (h,) = torch.autograd.grad((g * g).sum(), x, create_graph=True)
     with pytest.raises(NotImplementedError, match="third"):
         h.sum().backward()

@@ -79,21 +79,28 @@ def test_fake_kernels_of_private_ops(op_case: Case) -> None:
             assert shapes == [tuple(x.shape) for x in real]
 
 
-@pytest.mark.parametrize("dynamic", [True, False])
-def test_compile(op_case: Case, dynamic: bool) -> None:
-    backend, call = "inductor" if dynamic else "aot_eager", op_case.call
-    compiled = torch.compile(lambda *args: number(call(*args)), fullgraph=True, dynamic=dynamic, backend=backend)
+def check_compiled(case: Case, **options: Any) -> None:
+    call = case.call
+    compiled = torch.compile(lambda *args: number(call(*args)), fullgraph=True, **options)
     for seed in (0, 1):
-        op_case = make(op_case.op, seed)
-        a, b = op_case.inputs(), op_case.inputs()
-        expected, got = op_case.scalar(*a), compiled(*op_case.put(b))
+        case = make(case.op, seed)
+        a, b = case.inputs(), case.inputs()
+        expected, got = case.scalar(*a), compiled(*case.put(b))
         close(got, expected)
         expected.backward()
         got.backward()
         for x, y in zip(a, b):
             close(y.grad, x.grad)
     with torch.no_grad():
-        close(compiled(*op_case.put(op_case.inputs())), op_case.scalar(*op_case.inputs()))
+        close(compiled(*case.put(case.inputs())), case.scalar(*case.inputs()))
+
+
+def test_compile(op_case: Case) -> None:
+    check_compiled(op_case, dynamic=False, backend="aot_eager")
+
+
+def test_compile_to_machine_code(trait_case: Case) -> None:
+    check_compiled(trait_case, dynamic=True, backend="inductor")
 
 
 def test_compiled_lists_may_grow(plain_case: Case) -> None:
@@ -136,9 +143,16 @@ def right_or_loud(fullgraph: bool, name: str, got: Any, expected: Any, at: tuple
         got(*at)
 
 
-@pytest.mark.parametrize("fullgraph", [True, False])
-def test_transforms_in_graphs_are_right_or_loud(op_case: Case, fullgraph: bool) -> None:
-    x, f = op_case.positions, op_case.energy
+def test_transforms_in_one_graph_are_right_or_loud(op_case: Case) -> None:
+    check_transforms(op_case, fullgraph=True)
+
+
+def test_transforms_in_graphs_that_break_are_right_or_loud(trait_case: Case) -> None:
+    check_transforms(trait_case, fullgraph=False)
+
+
+def check_transforms(case: Case, fullgraph: bool) -> None:
+    x, f = case.positions, case.energy
     u, many = torch.ones_like(x), torch.stack([x, 0.99 * x])
     for name, transform, at in [
         ("grad", grad(f), (x,)),

@@ -1,5 +1,8 @@
+// What `madelung_core::kernels!` calls; functions need nothing else of that crate.
+use madelung_kernel_macros::kernels as __kernels;
+
 mod library {
-    madelung_core::kernels! {
+    crate::__kernels! { (crate)
         #[func]
         pub fn half(x: Real) -> Real {
             0.5 * x
@@ -8,13 +11,13 @@ mod library {
 }
 
 mod everything {
-    madelung_core::kernels! {
+    crate::__kernels! { (crate)
         use crate::library::*;
     }
 }
 
 mod arguments {
-    madelung_core::kernels! {
+    crate::__kernels! { (crate)
         use crate::library::half;
 
         #[kernel]
@@ -25,7 +28,7 @@ mod arguments {
 }
 
 mod twice {
-    madelung_core::kernels! {
+    crate::__kernels! { (crate)
         use crate::library::half;
 
         #[func]
@@ -36,13 +39,13 @@ mod twice {
 }
 
 mod handed_on {
-    madelung_core::kernels! {
+    crate::__kernels! { (crate)
         pub use crate::library::half;
     }
 }
 
 mod wrong {
-    madelung_core::kernels! {
+    crate::__kernels! { (crate)
         #[func]
         pub fn wrong(x: Real) -> Vec3 {
             x
