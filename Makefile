@@ -2,10 +2,12 @@
 #
 #   make run       the command line on the example structures, and the example of a potential of your own
 #   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
-#   make test      all tests, Rust and Python
+#   make test      all tests, Rust and Python; those of the bridges for ops that stand for all (tests/python/shapes.py)
+#   make test-all  those of the bridges for every op, which takes twice as long
 #   make test-checked  good and bad calls of every op with checks of overflow and debug assertions
 #   make test-oldest  the tests of madelung.torch, madelung.jax and machine code on the oldest PyTorch, JAX and llvmlite that
 #                  are supported (5 GB, into .venv-oldest)
+#   make test-middle  the graphs of madelung.torch on a PyTorch in between (5 GB, into .venv-middle)
 #   make lint      formatting, lints, and the rules of docs/design.md that tools/house.py checks
 #   make functions writes the public functions of every namespace from python/madelung/_functions, and their page
 #   make bench     benchmarks
@@ -22,7 +24,9 @@ CARGO ?= cargo
 PYTHON ?= python3
 VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
+VENV_MIDDLE ?= .venv-middle
 TORCH_OLDEST := 2.7.*
+TORCH_MIDDLE := 2.11.*
 JAX_OLDEST := 0.6.*
 LLVMLITE_OLDEST := 0.45.*
 RUFF_VERSION := 0.17.5

@@ -174,7 +174,7 @@ class _Mode(Calls):
         per_system = reduction == "system"
         if not per_system and reduction != "atom":
             check.outputs(outputs)
-        e = ENERGIES[op][per_system]
+        e = ENERGIES[op][int(per_system)]
         by_positions, by_charges, by_strain = e.wanted_bits
         want = by_positions if _flag("compute_forces", forces) else 0
         want |= by_charges if _flag("compute_charge_gradients", charge_gradients) else 0
