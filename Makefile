@@ -3,22 +3,22 @@
 #   make run       the command line on the example structures, and the example of a potential of your own
 #   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
 #   make test      all tests, Rust and Python; those of the bridges for ops that stand for all (tests/python/shapes.py)
-#   make test-all  those of the bridges for every op, which takes twice as long
+#   make test-all  those of the bridges for every op, and CUDA texts for every architecture
 #   make test-checked  good and bad calls of every op with checks of overflow and debug assertions
 #   make test-oldest  the tests of madelung.torch, madelung.jax and machine code on the oldest PyTorch, JAX and llvmlite that
 #                  are supported (5 GB, into .venv-oldest)
-#   make test-middle  the graphs of madelung.torch on a PyTorch in between (5 GB, into .venv-middle)
+#   make test-middle  graphs of madelung.torch on a PyTorch in between (5 GB, into .venv-middle)
 #   make lint      formatting, lints, and the rules of docs/design.md that tools/house.py checks
 #   make functions writes the public functions of every namespace from python/madelung/_functions, and their page
 #   make bench     benchmarks
-#   make gpu-bundle  BUNDLE (target/gpu-bundle): a folder that tests and measures the library on any x86-64 Linux machine
-#                  with an NVIDIA GPU, by its run.sh
+#   make gpu-bundle  BUNDLE (target/gpu-bundle): a folder that tests and measures the library on an x86-64 Linux machine
+#                  with an NVIDIA GPU, by its run.sh; PARTS="torch bench" has what these parts of run.sh need
 #   make sanitize  the unsafe modules of the CPU path under memcheck (needs valgrind) and between closed pages
 #   make fuzz      CALLS (1000000) good and bad calls of every op
 #   make clean     removes what the others made
 #
-# Everything is built in the release profile and with the features of the whole workspace (--workspace), so that the
-# extension module, the examples and the tests share one compilation.
+# Everything is built in the release profile and with the same features, so that the extension module, the examples and
+# the tests share one compilation. `make test` prints what each stage took, and a stage that fails says its name last.
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -33,10 +33,15 @@ RUFF_VERSION := 0.17.5
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint tests/constraints.txt
+STAGE := $(PYTHON) tools/stage.py
+# Benchmarks need crates that no test does.
+TESTED := --locked --release --workspace --exclude madelung-benches
+# Packages that several environments have are downloaded and stored once.
+UV := $(BIN)/uv --quiet
+INSTALL := $(UV) pip install --constraint tests/constraints.txt --python
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates python src \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \))
-PYTHON_SOURCES := python/madelung tests/python tests/data benches/python examples tools/gpu_bundle tools/house.py tools/functions.py
+PYTHON_SOURCES := python/madelung tests/python tests/data benches/python examples tools/gpu_bundle tools/house.py tools/functions.py tools/stage.py
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
 # tests, which then take the AVX2 lanes. Closed pages see every instruction set, in reads and writes past an array's ends.
@@ -44,13 +49,13 @@ MEMCHECK := valgrind --quiet --error-exitcode=1
 CALLS ?= 1000000
 BUNDLE ?= $(TARGET)/gpu-bundle
 
-.PHONY: run examples test test-checked test-oldest lint functions bench gpu-bundle sanitize fuzz clean
+.PHONY: run examples test test-all test-checked test-oldest test-middle lint functions bench gpu-bundle sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
-	$(CARGO) build --locked --release --workspace --examples
+	$(CARGO) build --locked --release --package madelung-examples
 	$(BIN)/madelung energy --accuracy 1e-12 $(sort $(wildcard examples/data/*.xyz))
-	$(TARGET)/release/examples/own_kernel
+	$(TARGET)/release/own_kernel
 
 examples: $(VENV)/.examples
 	$(BIN)/python examples/nve_salt.py --plot $(TARGET)/nve_salt.png
@@ -69,19 +74,26 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/jax_sharded.py --processes 2
 
 test: $(VENV)/.tests
-	$(CARGO) test --locked --release --workspace
-	$(BIN)/python -m pytest -n 2 --ignore tests/python/test_memory.py
-	$(BIN)/python -m pytest tests/python/test_memory.py
+	$(STAGE) build-rust $(CARGO) test $(TESTED) --no-run
+	$(STAGE) test-rust $(CARGO) test $(TESTED)
+	$(STAGE) test-python $(BIN)/python -m pytest -n 2 --durations=25 --ignore tests/python/test_memory.py
+	$(STAGE) test-memory $(BIN)/python -m pytest tests/python/test_memory.py
 
-# The development profile, at the level at which building and running take least. Between closed pages too, and with arrays
-# that are NaN until they are written.
+test-all: $(VENV)/.tests
+	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all $(BIN)/python -m pytest -n 2 --durations=25 tests/python/torch tests/python/jax tests/python/test_cuda_text.py tests/python/test_cuda_primitives.py
+
+# The development profile, at the level at which building and running take least, for one instruction set; kernels made at
+# run time are not called. Between closed pages too, and with arrays that are NaN until they are written.
 test-checked:
-	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=none MADELUNG_FENCE=behind $(CARGO) test --locked -p madelung --test fuzz --test memory
+	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=none MADELUNG_FENCE=behind $(STAGE) test-checked $(CARGO) --config profile.dev.package.madelung-runtime.opt-level=0 test --locked -p madelung -p madelung-kernel-runtime --features madelung-kernel-runtime/one-isa --test fuzz --test memory
 
 # One binary serves every PyTorch and JAX: the module is the one that was built for `make test`. The stand-ins for CUDA's
-# libraries are for newer ones.
-test-oldest: $(VENV)/.module $(VENV_OLDEST)/.tests
-	PYTHONPATH=python $(VENV_OLDEST)/bin/python -m pytest -n 2 --without ase,cuda tests/python/torch tests/python/jax tests/python/test_kernels_llvm.py
+# libraries are for newer ones, and all kernels of the library go through the newest LLVM alone.
+test-oldest: $(VENV)/.module $(VENV_OLDEST)/.packages
+	PYTHONPATH=python $(STAGE) test-oldest $(VENV_OLDEST)/bin/python -m pytest -n 2 --durations=25 --without ase,cuda -k 'not check_library' tests/python/torch tests/python/jax tests/python/test_kernels_llvm.py
+
+test-middle: $(VENV)/.module $(VENV_MIDDLE)/.packages
+	PYTHONPATH=python $(STAGE) test-middle $(VENV_MIDDLE)/bin/python -m pytest -n 2 --durations=25 --without ase,cuda tests/python/torch/test_graphs.py tests/python/torch/test_function_graphs.py
 
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
@@ -94,10 +106,10 @@ functions: $(VENV)/.module
 	$(BIN)/python tools/functions.py
 
 bench:
-	$(CARGO) bench --workspace --benches
+	$(CARGO) bench --package madelung-benches
 
-gpu-bundle: $(VENV)/.zig
-	$(BIN)/python tools/gpu_bundle/build.py $(BUNDLE)
+gpu-bundle: $(VENV)/.module
+	$(BIN)/python tools/gpu_bundle/build.py $(BUNDLE) $(PARTS)
 
 # The development profile: with the standard library's checks of unsafe calls, and line numbers. Under memcheck the
 # processor has fewer instruction sets than the kernel lists.
@@ -114,37 +126,43 @@ fuzz:
 
 clean:
 	$(CARGO) clean
-	rm -rf $(VENV) $(VENV_OLDEST) .pytest_cache .ruff_cache python/madelung/*.so
+	rm -rf $(VENV) $(VENV_OLDEST) $(VENV_MIDDLE) .pytest_cache .ruff_cache python/madelung/*.so
 	find $(PYTHON_SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) 'maturin>=1.8,<2'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+	$(INSTALL) $(BIN)/python 'maturin>=1.8,<2'
 	touch $@
 
 # In place: Python sources are those of the tree, and only Rust needs a new build.
 $(VENV)/.module: $(VENV)/.created pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(abspath $(VENV)) PIP_QUIET=1 $(BIN)/maturin develop --locked --release --extras cli
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --uv --locked --release --extras cli
 	touch $@
 
-$(VENV)/.tests: $(VENV)/.module
-	$(PIP) 'madelung[test,examples]'
+# What the module's tests and examples need, without the module: packages are there while it is compiled.
+$(VENV)/.packages: $(VENV)/.created pyproject.toml tests/constraints.txt
+	$(INSTALL) $(BIN)/python --requirement pyproject.toml --extra test --extra examples
+	touch $@
+
+$(VENV)/.tests: $(VENV)/.module $(VENV)/.packages
 	touch $@
 
 $(VENV)/.examples: $(VENV)/.module
-	$(PIP) 'madelung[examples]'
+	$(INSTALL) $(BIN)/python --requirement pyproject.toml --extra examples
 	touch $@
 
-$(VENV_OLDEST)/.tests:
+$(VENV_OLDEST)/.packages: $(VENV)/.created
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || { echo 'PyTorch $(TORCH_OLDEST) is there for Python 3.10 to 3.13: make test-oldest PYTHON=python3.13' >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV_OLDEST)
-	$(VENV_OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' 'llvmlite==$(LLVMLITE_OLDEST)' flatbuffers numpy pytest pytest-xdist setuptools
+	$(UV) venv --clear --python $(PYTHON) $(VENV_OLDEST)
+	$(UV) pip install --python $(VENV_OLDEST)/bin/python 'torch==$(TORCH_OLDEST)' 'jax==$(JAX_OLDEST)' 'llvmlite==$(LLVMLITE_OLDEST)' flatbuffers numpy pytest pytest-xdist setuptools
 	touch $@
 
-$(VENV)/.zig: $(VENV)/.created
-	$(PIP) 'maturin[zig]>=1.8,<2' 'cargo-zigbuild>=0.20'
+$(VENV_MIDDLE)/.packages: $(VENV)/.created
+	$(UV) venv --clear --python $(PYTHON) $(VENV_MIDDLE)
+	$(UV) pip install --python $(VENV_MIDDLE)/bin/python 'torch==$(TORCH_MIDDLE)' numpy pytest pytest-xdist setuptools
 	touch $@
 
 $(VENV)/.ruff: $(VENV)/.created
-	$(PIP) ruff==$(RUFF_VERSION)
+	$(INSTALL) $(BIN)/python ruff==$(RUFF_VERSION)
 	touch $@

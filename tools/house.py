@@ -172,7 +172,7 @@ def check_arrows() -> list[str]:
         manifest = Path(package["manifest_path"])
         if "workspace = true" not in manifest.read_text().partition("[lints]")[2].partition("[")[0]:
             breaches.append(f"{manifest.relative_to(ROOT)}: does not take the lints of the workspace")
-        if not {ROOT / "tests", ROOT / "examples"}.isdisjoint(manifest.parents):
+        if not {ROOT / "tests", ROOT / "examples", ROOT / "benches"}.isdisjoint(manifest.parents):
             continue
         if crate not in ARROWS:
             breaches.append(f"{manifest.relative_to(ROOT)}: the crate is not in ARROWS of tools/house.py")

@@ -120,8 +120,8 @@ def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float, leas
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of an `op_case` run with ops that have all pairs of traits, and slow ones, of a `trait_case`, with fewer that
-    have all traits: see shapes.py."""
+    """Tests of an `op_case` run with ops that have all pairs of traits, and slow ones, of a `trait_case`, with fewer
+    that have all traits: see shapes.py."""
     for together, name in ((1, "trait_case"), (2, "op_case")):
         if name in metafunc.fixturenames:
             import cases

@@ -1,5 +1,6 @@
-"""Every CUDA text goes through NVRTC and ptxas, for each architecture and type: this needs neither a GPU nor a driver.
+"""Every CUDA text goes through NVRTC and ptxas, for each type: this needs neither a GPU nor a driver.
 
+For one architecture, and by `make test-all` for each.
 `pytest -s` shows the registers of each function.
 """
 
@@ -7,6 +8,7 @@ import ctypes
 import importlib.util
 import itertools
 import multiprocessing
+import os
 import re
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -17,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from madelung import _native
+from shapes import EVERY
 
-ARCHITECTURES = ("sm_80", "sm_90", "sm_120")
+ARCHITECTURES = ("sm_80", "sm_90", "sm_120") if EVERY in os.environ else ("sm_90",)
 REALS = ("float", "double")
 WAYS = ((1, 0), (32, 0), (32, 1))
 """Threads of a row, where rows may be shared; and whether what rows gather comes from records."""

@@ -3,7 +3,7 @@
 #
 #   ./run.sh [--out FOLDER] [--python PYTHON] [--device cuda|cpu] [PART...]
 #
-# Needs Python 3.10 or newer with PyTorch, JAX or both. What runs is
+# Needs Python 3.10 or newer with PyTorch, JAX or both, and a C library as new as the file `glibc` says. What runs is
 #
 #   info       the machine, and what is installed
 #   rust       every op against the CPU, graphs, errors, orders; primitives; neighbour search (no Python)
@@ -35,10 +35,21 @@ done
 [ ${#parts[@]} -gt 0 ] || parts=(info rust torch compiled jax arrays registers sanitizer bench)
 [ "$device" = cuda ] || [ "$device" = cpu ] || { echo "--device is cuda or cpu, not $device" >&2; exit 2; }
 
+need=$(cat "$here/glibc") have=$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
+[ "$(printf '%s\n' "$need" "$have" | sort -V | head -n 1)" = "$need" ] ||
+  { echo "this folder needs glibc $need or newer, and here is $have: build it on an older machine" >&2; exit 2; }
+
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 rm -rf "$out/site" "$out"/*.log "$out"/*.json "$out"/*.status
 for wheel in "$here"/wheels/*.whl; do
   "$python" -m zipfile -e "$wheel" "$out/site" || exit 2
+done
+mkdir -p "$out/bin"
+for program in "$here"/bin/*.xz; do
+  [ -e "$program" ] || continue
+  unpacked=$out/bin/$(basename "$program" .xz)
+  "$python" -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[2], "wb"))' \
+    "$program" "$unpacked" && chmod +x "$unpacked" || exit 2
 done
 
 export PYTHONPATH="$out/site" PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
@@ -87,9 +98,9 @@ rust() {
   [ "$device" = cuda ] || { echo "left out: it needs a GPU, or the stand-ins of the source tree"; return 0; }
   local failed=0
   use_packages
-  "$here/bin/primitives" || failed=1
-  "$here/bin/neighbors" device:: hash_grid:: grid_query:: || failed=1
-  "$here/bin/ops" cuda:: || failed=1
+  "$out/bin/primitives" || failed=1
+  "$out/bin/neighbors" device:: hash_grid:: grid_query:: || failed=1
+  "$out/bin/ops" cuda:: || failed=1
   return $failed
 }
 
@@ -134,7 +145,7 @@ sanitizer() {
   use_packages
   checked() {
     echo "$1: $2"
-    "$tool" --tool "$1" --error-exitcode 9 "$here/bin/$2" "${@:3}" --test-threads 1 || failed=1
+    "$tool" --tool "$1" --error-exitcode 9 "$out/bin/$2" "${@:3}" --test-threads 1 || failed=1
   }
   checked memcheck ops cuda::behaviour:: cuda::search::
   checked synccheck ops cuda::behaviour:: cuda::search::

@@ -123,11 +123,7 @@ impl Entry {
 macro_rules! by_isa {
     ($f:ident on $portable:ident $avx2:ident $avx512:ident) => {{
         #[cfg(target_arch = "x86_64")]
-        const RUN: [$crate::Run; 3] = [
-            $f::<$crate::lanes::$portable>,
-        $crate::by_isa!(@with "avx2,fma", $f on $avx2),
-        $crate::by_isa!(@with "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $f on $avx512),
-        ];
+    const RUN: [$crate::Run; 3] = $crate::by_x86_isa!($f on $portable $avx2 $avx512);
         #[cfg(not(target_arch = "x86_64"))]
         const RUN: [$crate::Run; 3] = [$f::<$crate::lanes::$portable>; 3];
         RUN
@@ -141,6 +137,28 @@ macro_rules! by_isa {
         }
         run as $crate::Run
     }};
+}
+
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(feature = "one-isa"))]
+macro_rules! by_x86_isa {
+    ($f:ident on $portable:ident $avx2:ident $avx512:ident) => {
+        [
+            $f::<$crate::lanes::$portable>,
+            $crate::by_isa!(@with "avx2,fma", $f on $avx2),
+            $crate::by_isa!(@with "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $f on $avx512),
+        ]
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+#[cfg(feature = "one-isa")]
+macro_rules! by_x86_isa {
+    ($f:ident on $portable:ident $avx2:ident $avx512:ident) => {
+        [$crate::by_isa!(@with "avx2,fma", $f on $avx2); 3]
+    };
 }
 
 /// Instantiates a generated function for every lane type.

@@ -260,7 +260,8 @@ impl Input {
             });
         }
         let mut sets = gradient_sets(op);
-        sets.insert((0..op.args.len()).filter(|n| op.is_differentiable(*n)).collect());
+        let everything: BTreeSet<usize> = (0..op.args.len()).filter(|n| op.is_differentiable(*n)).collect();
+        sets.insert(everything.clone());
         sets.extend(names.iter().filter_map(|n| op.arg(n)).map(|n| BTreeSet::from([n])));
         for gradients in sets {
             let title: Vec<&str> = gradients.iter().map(|n| op.args[*n].name.as_str()).collect();
@@ -278,7 +279,8 @@ impl Input {
                 asked.push(of(false, vec![], "G0"));
                 asked.push(of(false, vec![u.clone()], "G1"));
                 for name in &names {
-                    asked.push(of(false, vec![self.direction(op, 14, alone(name))], "G1"));
+                    let along = vec![self.direction(op, 14, alone(name))];
+                    asked.push(Question { is_crossed: gradients != everything, ..of(false, along, "G1") });
                 }
             }
         }
@@ -317,6 +319,9 @@ pub(crate) struct Question {
     directions: Vec<Vec<Option<Arc<Array>>>>,
     weights: Weights,
     pub(crate) gradients: Vec<usize>,
+    /// Whether it is about the gradient by some arguments along another one: most questions, and no other kernels than
+    /// those of gradients along everything.
+    pub(crate) is_crossed: bool,
 }
 
 impl Question {

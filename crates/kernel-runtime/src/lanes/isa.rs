@@ -13,6 +13,9 @@ pub enum Isa {
     Avx512,
 }
 
+/// Whether there is machine code of kernels for AVX2 alone.
+const ONE_ISA: bool = cfg!(all(feature = "one-isa", target_arch = "x86_64"));
+
 /// Words of `MADELUNG_ISA`.
 const WISHES: [&str; 3] = ["portable", "avx2", "avx512"];
 
@@ -36,12 +39,16 @@ impl Isa {
 
     /// Those that [`detect`](Self::detect) has to choose from, the narrowest first.
     pub fn available() -> &'static [Self] {
+        if ONE_ISA {
+            return &[Self::Avx2];
+        }
         let all = &[Self::Portable, Self::Avx2, Self::Avx512];
         &all[..=Self::detect() as usize]
     }
 
     fn at_most(found: Self, wish: Option<&str>) -> Self {
         match wish {
+            _ if ONE_ISA => found,
             Some("portable") => Self::Portable,
             Some("avx2") => found.min(Self::Avx2),
             _ => found,
@@ -54,8 +61,11 @@ impl Isa {
             ($($feature:tt)*) => { true $(&& std::arch::is_x86_feature_detected!($feature))* };
         }
         if !has!("avx2" "fma" "popcnt") {
+            if ONE_ISA {
+                panic!("the feature `one-isa` needs a processor with AVX2");
+            }
             Self::Portable
-        } else if !has!("avx512f" "avx512dq" "avx512vl" "avx512bw") {
+        } else if ONE_ISA || !has!("avx512f" "avx512dq" "avx512vl" "avx512bw") {
             Self::Avx2
         } else {
             Self::Avx512
@@ -68,7 +78,7 @@ impl Isa {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "one-isa")))]
 mod tests {
     use super::Isa::{self, *};
 

@@ -1,6 +1,6 @@
 //! Time per element of what the inner loops call, for every lane type of this processor.
 //!
-//!     cargo bench -p madelung-kernel-runtime --bench lanes [-- erfc]
+//!     cargo bench -p madelung-benches --bench lanes [-- erfc]
 #![expect(
     unsafe_code,
     reason = "lane types are entered after a check of the processor; memory functions are unsafe"
