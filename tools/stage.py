@@ -20,13 +20,13 @@ from pathlib import Path
 
 STAGES = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).resolve().parent.parent / "target")) / "stages"
 
-# Causes that tools report in the middle of what follows from them.
+# Causes that tools report in the middle of what follows from them: a disk, memory, a registry out of reach.
 CAUSES = re.compile(
-    r"No space left on device|disk quota|Read-only file system"
-    r"|Cannot allocate memory|out of memory|MemoryError|signal: 9|SIGKILL|Killed"
-    r"|Could not resolve|Temporary failure in name resolution|failed to (?:download|fetch)|Network is unreachable"
-    r"|Connection (?:refused|reset|timed out)|No matching distribution|error sending request|spurious network error",
-    re.IGNORECASE,
+    r"No space left on device|[Dd]isk quota exceeded|Read-only file system"
+    r"|Cannot allocate memory|^MemoryError|memory allocation of \d+ bytes failed|LLVM ERROR: out of memory"
+    r"|virtual memory exhausted|signal: 9|SIGKILL|^Killed"
+    r"|Could not resolve|Temporary failure in name resolution|[Ff]ailed to (?:download|fetch)|Network is unreachable"
+    r"|Connection (?:refused|reset|timed out)|No matching distribution|error sending request|spurious network error"
 )
 
 
