@@ -45,6 +45,10 @@ def test_all_orders_agree(case: Case) -> None:
     close(jax.grad(lambda r: jax.jvp(f, (r,), (u,))[1])(x), hvp)
     close(jax.vjp(jax.grad(f), x)[1](u)[0], hvp)
     close(jax.linearize(jax.grad(f), x)[1](u), hvp)
+    # A direction that varies with the point: ∂ᵥ(∇f · ux) = ux · H v + ∇f · uv.
+    v = jnp.cos(jnp.arange(x.size)).reshape(x.shape)
+    along = jax.jvp(lambda r: jax.jvp(f, (r,), (u * r,))[1], (x,), (v,))[1]
+    close(along, (u * x * jnp.tensordot(expected, v, x.ndim)).sum() + (jax.grad(f)(x) * u * v).sum())
     close(jax.jit(jax.grad(jax.checkpoint(f)))(x), jax.grad(f)(x))
 
 

@@ -67,6 +67,10 @@ def test_all_orders_agree(op_case: Case) -> None:
     close(jvp(grad(f), (x,), (u,))[1], hvp)
     close(grad(lambda r: jvp(f, (r,), (u,))[1])(x), hvp)
     close(vjp(grad(f), x)[1](u)[0], hvp)
+    # A direction that varies with the point: ∂ᵥ(∇f · ux) = ux · H v + ∇f · uv.
+    v = torch.cos(torch.arange(x.numel(), dtype=x.dtype, device=DEVICE)).reshape(x.shape)
+    along = jvp(lambda r: jvp(f, (r,), (u * r,))[1], (x,), (v,))[1]
+    close(along, (u * x * torch.tensordot(expected, v, x.dim())).sum() + (grad(f)(x) * u * v).sum())
 
 
 def test_dual_numbers(op_case: Case) -> None:
