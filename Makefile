@@ -53,7 +53,7 @@ BUNDLE ?= $(TARGET)/gpu-bundle
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
-	$(CARGO) build --locked --release --package madelung-examples
+	$(CARGO) build --locked --release --package madelung-python --package madelung-examples
 	$(BIN)/madelung energy --accuracy 1e-12 $(sort $(wildcard examples/data/*.xyz))
 	$(TARGET)/release/own_kernel
 
