@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from conftest import required
+from conftest import ROOT, required
 
 pytest.importorskip("resource")
 
@@ -105,3 +105,41 @@ def test_no_list_of_pairs_is_kept() -> None:
     pytest.importorskip("torch")
     done = subprocess.run([sys.executable, "-c", LIMITED + AGGREGATION], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+# Pages that are touched for the first time, which depend on what else runs.
+REBUILDS = """
+import resource, sys
+import numpy as np
+import madelung.{space} as m
+array = {array}
+n, rng = 40_000, np.random.default_rng(0)
+side = (n / 0.1) ** (1 / 3)
+r, h = rng.random((n, 3)) * side, array(side * np.eye(3))
+search = m.NeighborList(5.0, skin=1.0, form={form!r})
+found, steps = search.allocate(array(r), h), [array(r + 0.3 * rng.normal(size=r.shape)) for _ in range(24)]
+page, fresh = resource.getpagesize(), []
+for moved in steps:
+    before, known = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, found
+    found = search.update(found, moved, h)
+    assert found is not known
+    fresh.append(page * (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before))
+    del known
+size = sum(x.nbytes for x in (found.index, found.columns, found.images))
+# Two lists in turn: both are there once the first rebuilds are done.
+print(size, sorted(fresh[12:])[6], 24 * n)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts pages as Linux does")
+@pytest.mark.parametrize("form", ["rows", "clusters"])
+@pytest.mark.parametrize("space", ["numpy", "torch"])
+def test_a_rebuild_takes_no_new_memory(space: str, form: str) -> None:
+    """Lists and what a search needs come from memory of former ones: what the process touches for the first time is at
+    most the copy of the positions, which the framework allocates."""
+    array = {"numpy": "np.asarray", "torch": "__import__('torch').from_numpy"}[space]
+    program = REBUILDS.format(space=space, form=form, array=array)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    size, fresh, row = map(int, done.stdout.split())
+    assert fresh < 1.25 * row < size / 2, (size, fresh, row)

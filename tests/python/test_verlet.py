@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +14,6 @@ import torch
 import madelung.jax as mj
 import madelung.numpy as mn
 import madelung.torch as mt
-from conftest import ROOT
 
 NAMESPACES = {"numpy": (mn, np.array), "torch": (mt, torch.tensor), "jax": (mj, jnp.asarray)}
 spaces = pytest.mark.parametrize("space", NAMESPACES)
@@ -308,43 +305,6 @@ def test_a_compiled_step_breaks_where_the_list_is_kept() -> None:
             assert torch.equal(x, y)
     with pytest.raises(Exception, match="make lists.* outside of the graph"):
         torch.compile(lambda r: search.update(found, r, h).index, fullgraph=True, backend="aot_eager")(r)
-
-
-MEMORY = """
-import resource, sys
-import numpy as np
-import madelung.{space} as m
-array = {array}
-n, rng = 40_000, np.random.default_rng(0)
-side = (n / 0.1) ** (1 / 3)
-r, h = rng.random((n, 3)) * side, array(side * np.eye(3))
-search = m.NeighborList(5.0, skin=1.0, form={form!r})
-found, steps = search.allocate(array(r), h), [array(r + 0.3 * rng.normal(size=r.shape)) for _ in range(24)]
-page, fresh = resource.getpagesize(), []
-for moved in steps:
-    before, known = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, found
-    found = search.update(found, moved, h)
-    assert found is not known
-    fresh.append(page * (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before))
-    del known
-size = sum(x.nbytes for x in (found.index, found.columns, found.images))
-# Two lists in turn: both are there once the first rebuilds are done.
-print(size, sorted(fresh[12:])[6], 24 * n)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="counts pages as Linux does")
-@pytest.mark.parametrize("form", ["rows", "clusters"])
-@pytest.mark.parametrize("space", ["numpy", "torch"])
-def test_a_rebuild_takes_no_new_memory(space: str, form: str) -> None:
-    """Lists and what a search needs come from memory of former ones: what the process touches for the first time is at
-    most the copy of the positions, which the framework allocates."""
-    array = {"numpy": "np.asarray", "torch": "__import__('torch').from_numpy"}[space]
-    program = MEMORY.format(space=space, form=form, array=array)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    size, fresh, row = map(int, done.stdout.split())
-    assert fresh < 1.25 * row < size / 2, (size, fresh, row)
 
 
 SIZES = (40, 0, 700, 9, 300)
