@@ -1,4 +1,4 @@
-"""Few ops that have all that a bridge sees of the many.
+"""Covering sets of ops: few that have all that a bridge sees of the many.
 
 A bridge sees of an op its declaration: kinds and roles of its arguments, outputs, members, what is saved. `make lint`
 holds that no bridge names an op, so that what works for a trait of one works for the same trait of another; and where
