@@ -6,6 +6,7 @@ use crate::cluster::{Clusters, LeavesOut, clusters, joined_clusters};
 use crate::derivative::tangent;
 use crate::factor::factored;
 use crate::flatten::flatten;
+use crate::guard::guarded;
 use crate::ir::{Body, Kernel, Kind, ParamId, Role};
 use crate::lower::Options;
 use crate::merge::merged;
@@ -127,7 +128,11 @@ fn form(
             _ => None,
         };
         let slots = Layout::new(kernel, part).slots.len();
-        in_clusters.push(found.filter(|_| slots + ClusterArray::COUNT <= MAX_POINTERS));
+        let found = found.filter(|_| slots + ClusterArray::COUNT <= MAX_POINTERS);
+        if found.is_none() {
+            part.body = guarded(&part.body);
+        }
+        in_clusters.push(found);
     }
     if let Some(n) = parts.iter().map(|p| Layout::new(kernel, p).slots.len()).find(|n| *n > MAX_POINTERS) {
         return Err(format!(

@@ -5,7 +5,7 @@
 //!                        ├─ tangent, tangent² ─────► derivatives along directions
 //!                        └─ reverse ─┬─────────────► value and gradient
 //!                                    └─ tangent ───► Hessian-vector products
-//!          each: specialise ─ flatten ─ mirror ─ sums, factor ─► parts ─ print ─► Rust (scalar and lanes), CUDA
+//!          each: specialise ─ flatten ─ mirror ─ sums, factor, guard ─► parts ─ print ─► Rust (scalar and lanes), CUDA
 //! ```
 //!
 //! Kernels that are not differentiated ([`imperative`]) go from their source straight to the printers.
@@ -18,6 +18,7 @@ pub mod derivative;
 mod factor;
 pub mod flatten;
 pub mod forms;
+mod guard;
 pub mod imperative;
 pub mod ir;
 pub mod lower;

@@ -9,7 +9,14 @@ use std::collections::BTreeSet;
 pub fn needed(b: &Body) -> HashMap<LoopId, BTreeSet<(ParamId, Role)>> {
     let mut found = HashMap::default();
     for (n, s) in b.stmts().iter().enumerate() {
-        if let Stmt::For { id, range, body } = s
+        // A loop may stand alone in a branch.
+        let within = std::iter::successors(Some(s), |s| match s {
+            Stmt::If { then, otherwise, .. } if then.len() + otherwise.len() == 1 => {
+                then.iter().chain(otherwise).next()
+            }
+            _ => None,
+        });
+        if let Some(Stmt::For { id, range, body }) = within.last()
             && range.is_data()
             && let Some(arrays) = sums(body).and_then(|sums| reached(b, &b.stmts()[n + 1..], sums))
         {

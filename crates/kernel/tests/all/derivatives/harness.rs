@@ -70,7 +70,7 @@ impl Check {
         Self { source, world, full }
     }
 
-    fn forms(&self) -> Vec<Form> {
+    pub(super) fn forms(&self) -> Vec<Form> {
         let kernel = &self.source.kernel;
         let mut options = Options { scatter: true, clusters: true, ..self.source.options.clone() };
         if options.fast.is_empty() {

@@ -4,7 +4,8 @@
 use super::harness::{Check, report};
 use super::{kernel, pairs, run};
 use crate::by_chance::{source, world::world};
-use madelung_kernel::forms::Lists;
+use madelung_kernel::forms::{Lists, Member};
+use madelung_kernel::ir::{Stmt, walk};
 
 /// A kernel over atoms and the points near them; `d`, `r`, the pair `p` and the row's system `s` are there.
 fn near(more: &str, before: &str, inside: &str, after: &str) -> Check {
@@ -252,4 +253,39 @@ fn sums_that_clusters_join() {
         "energy[i] = (e + f) + charges[i] * (g + h) + charges[i] * charges[i] * k;",
     );
     run("sums_that_clusters_join", &check);
+}
+
+/// A condition from outside that decides on all terms of a loop decides whether it runs, in every form.
+#[test]
+fn loops_under_a_condition_from_outside() {
+    let parameters = "i: Atom, positions: &[Vec3; Atom], charges: &[Real; Atom], a: &[Real; System], is_open: &[i32; System], \
+                      n: i32, atoms: &Batch<Atom, System>, energy: &mut [Real; Atom]";
+    for (inside, is_guarded) in [
+        ("if is_open[s] > 0.0 && j != i { e += charges[j] / (1.0 + w); }", true),
+        ("if !(is_open[s] > 0.0) { continue; } e += charges[j] * w; f += exp(-w);", true),
+        (
+            "let mut t = 0.0; for m in 1..n { t += exp(-w * (m as Real)); } if a[s] > 1.0 { e += charges[j] * t; }",
+            true,
+        ),
+        ("let q = if a[s] > 1.0 { charges[j] } else { 0.0 }; e += q * w; f -= q * q / (1.0 + w);", true),
+        ("if is_open[s] > 0.0 { e += charges[j] * w; } else { f += charges[j] * w; }", false),
+        ("if is_open[s] > 0.0 { e += charges[j] * w; } f += charges[j];", false),
+        ("if charges[j] > 0.0 { e += charges[j] * w; }", false),
+    ] {
+        let body = format!(
+            "let s = atoms.of(i); let mut e = 0.0; let mut f = 0.0; for j in atoms.members(s) {{ let d = positions[j] - \
+             positions[i]; let w = dot(d, d); {inside} }} energy[i] = (e + f) * charges[i];"
+        );
+        let check = Check::new(&kernel(parameters, &body));
+        let is_bare = |s: &Stmt| matches!(s, Stmt::For { range, .. } if range.is_data());
+        // Gradients may leave out the terms that need no condition.
+        for form in check.forms().iter().filter(|form| is_guarded || form.member == Member::Value) {
+            for part in &form.parts {
+                let loops = walk(part.body.stmts()).filter(|s| is_bare(s)).count();
+                let bare = part.body.stmts().iter().filter(|s| is_bare(s)).count();
+                assert_eq!(bare, if is_guarded { 0 } else { loops }, "{} of {inside}", form.name);
+            }
+        }
+        run("loops_under_a_condition_from_outside", &check);
+    }
 }

@@ -30,6 +30,6 @@ pub(crate) fn text(seed: u64) -> String {
 /// The seeds of the kernels that are compiled (`tests/random_kernels`): together they take every rule of the printers
 /// that any kernel by chance takes. Chosen by `rules::cover`; a test says what to put here where they take too few.
 pub(crate) const COMPILED: [u64; 42] = [
-    80, 172, 226, 16, 216, 220, 122, 180, 235, 8, 212, 41, 236, 28, 73, 140, 144, 6, 19, 184, 66, 152, 164,
-    196, 176, 56, 208, 156, 224, 232, 68, 88, 213, 193, 71, 61, 36, 194, 20, 100, 120, 104,
+    80, 172, 226, 16, 216, 220, 117, 180, 95, 8, 212, 41, 236, 28, 73, 140, 144, 6, 19, 184, 176, 66, 152,
+    164, 196, 56, 208, 156, 224, 232, 68, 88, 213, 193, 71, 61, 36, 194, 20, 100, 120, 104,
 ];
