@@ -19,6 +19,7 @@ mod kernels;
 pub mod kvectors;
 mod latent;
 pub mod mesh;
+mod open;
 mod ops;
 pub mod potential;
 mod system;

@@ -3,7 +3,7 @@
 use crate::declare::{energies, exclusions, summed};
 use crate::kernels as k;
 use crate::latent::{self, LATENT};
-use crate::{boundaries, direct, gaussians, wires};
+use crate::{boundaries, direct, gaussians, open, wires};
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
@@ -31,6 +31,7 @@ pub fn all_kernels() -> Vec<&'static Kernel> {
     all.extend(boundaries::KERNELS);
     all.extend(gaussians::KERNELS);
     all.extend(wires::KERNELS);
+    all.extend(open::KERNELS);
     all.extend(direct::KERNELS);
     all
 }
@@ -47,6 +48,7 @@ pub fn registry() -> &'static Registry {
                 boundaries::ops()?,
                 gaussians::ops()?,
                 wires::ops(COULOMB.real_space, COULOMB.exclusions)?,
+                open::ops(COULOMB.real_space, COULOMB.exclusions)?,
             ]
             .concat(),
         )

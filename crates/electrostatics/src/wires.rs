@@ -112,9 +112,11 @@ madelung_core::kernels! {
             for side in 0..2 {
                 others += images_beyond(10.5 + s * (2.0 * (side as Real) - 1.0), w);
             }
-            potential += charges[j] * (first + others);
+            if is_wire {
+                potential += charges[j] * (first + others);
+            }
         }
-        energy[i] = if is_wire { 0.5 * prefactor / sqrt(period2) * charges[i] * potential } else { 0.0 };
+        energy[i] = 0.5 * prefactor / sqrt(period2) * charges[i] * potential;
     }
 }
 

@@ -135,6 +135,8 @@ impl Input {
             (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
         arrays.insert("open_axis", Array::from(axes.as_slice()));
         arrays.insert("wire_axis", Array::from(axes.as_slice()));
+        let is_open: Vec<i32> = (0..systems.len()).map(|b| i32::from(b % 2 == 0)).collect();
+        arrays.insert("is_open", Array::from(is_open));
         // Sums of small systems at once: two images along each axis, a cutoff within the smallest height, and each wave a
         // line of its own.
         arrays.insert("cutoff", Array::filled(dtype, &[systems.len()], 3.0));

@@ -89,6 +89,7 @@ impl Input {
             ("exclusion_of", integers(&[room], &(0..room).map(|p| (p % 3) as i32).collect::<Vec<_>>())),
             ("open_axis", integers(&[2, 3], &[0, 0, 1, 0, 1, 0])),
             ("wire_axis", integers(&[2, 3], &[0, 0, 1, 0, 1, 0])),
+            ("is_open", integers(&[2], &[1, 0])),
             ("lines", integers(&[7, 3], &miller)),
             ("beside", integers(&[7], &[0; 7])),
             ("line_systems", integers(&[7], &[0, 0, 0, 0, 0, 1, 1])),
