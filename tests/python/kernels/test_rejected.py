@@ -163,6 +163,17 @@ def test_without_adjoint():
     alone("one = charges[«positions[i]»]", "expected a row, or an integer")
     alone("one = cell[«i»]", "(a number of it is `int(…)`)")
     alone("«total[atoms.of(i)] += 1.0»", "another row may change this element in between")
+    unwritten = "is read before this row writes it on every path, and outputs start as zeros: write it first, or "
+    alone("energy[i] = g * charges[i] + «energy[i]»", unwritten + "give the old values as an input")
+    alone("energy[i] = «energy[i]» * g", "`energy` " + unwritten)
+    alone("«energy[i]» += g", "`energy` " + unwritten)
+    alone("«energy[i]» **= 2", "`energy` " + unwritten)
+    alone("one = «one» + g", "`one` " + unwritten)
+    alone("if g > 1.0:\n    energy[i] = g\none = «energy[i]»", unwritten)
+    alone("for j, shift in pairs.row(i):\n    «energy[i]» += charges[j]", unwritten)
+    others = "an element of `energy` other than the row's own is read before this row writes one: rows run in any order"
+    alone("energy[i] = g\nfor j, shift in pairs.row(i):\n    one = «energy[j]»", others)
+    alone("energy[n] = «energy[n]» + g", others)
 
 
 def test_names_are_those_of_python():

@@ -347,6 +347,7 @@ def test_without_adjoint():
                 break
             c = c // 2
         last = kinds[i] % most
+        two = 0.0
         for j, shift in pairs.row(i):
             if shift.x == 0 and isfinite(x[j]):
                 continue
@@ -379,6 +380,7 @@ def test_without_adjoint():
             c = (c - (c % 2 + 2) % 2) / 2;
         }
         let mut last = (kinds[i] % *most + *most) % *most;
+        *two = 0.0;
         for (j, shift) in pairs.row(i) {
             if shift.x == 0 && is_finite(x[j]) {
                 continue;

@@ -54,7 +54,7 @@ fn what_is_written_elsewhere_is_written_otherwise() {
     value("«g ** 6»", "`**` is not an operator: a power is `pow(x, 6)`");
     value("«g ^ 6»", "powers are `pow(x, 6)`");
     value("«g ^ 2.0»", "powers are `pow(x, 6)`");
-    accepted("let a = n ^ 6; let b = g * *one;");
+    accepted("*one = 1.0; let a = n ^ 6; let b = g * *one;");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn what_other_kernels_refuse_is_there() {
         "let old = atomic_add(counts[kinds[i]], 1); atomic_max(*total, old); if old == 3 { raise(CAPACITY); }",
     );
     accepted(
-        "let c = if n > 0 { let t = n; t * 2 } else { 0 }; energy[i] = energy[i] + c as Real; *one = 1.0;",
+        "let c = if n > 0 { let t = n; t * 2 } else { 0 }; energy[i] = g; energy[i] = energy[i] + c as Real; *one = 1.0;",
     );
 }
 
@@ -146,6 +146,49 @@ fn places_are_elements_of_arrays() {
     value("«one.len()»", "only an array with rows has a number of them");
     value("«charges.sum()»", "methods are `batch.of(row)` and `array.len()`");
     value("atoms.of(«g»)", "expected a row, or an integer");
+}
+
+#[test]
+fn a_row_reads_of_outputs_what_it_wrote() {
+    let own = "is read before this row writes it on every path, and outputs start as zeros";
+    body("energy[i] = g * charges[i] + «energy[i]»;", own);
+    body("«energy[i]» += g;", own);
+    body("«energy[i]» *= g;", own);
+    body("force[i] = positions[i]; «energy[i]» -= g;", own);
+    body("*one = «*one» + 1.0;", own);
+    body("if g > 0.0 { energy[i] = g; } let x = «energy[i]»;", own);
+    body("if g > 0.0 { energy[i] = g; } else { let x = «energy[i]»; }", own);
+    body("if g > 0.0 && «energy[i]» > 1.0 { }", own);
+    body("if g > 0.0 || atomic_add(*total, 1) > 0 { } let x = «*total»;", own);
+    body("let x = if g > 0.0 { energy[i] = g; 1.0 } else { 2.0 }; «energy[i]» += x;", own);
+    body("for k in 0..n { energy[i] = g; } «energy[i]» += g;", own);
+    body("while g > 1.0 { energy[i] = g; break; } «energy[i]» += g;", own);
+    body("for (j, s) in pairs.row(i) { «energy[i]» += charges[j]; }", own);
+    body("loop { if n > 3 { break; } energy[i] = g; if n > 2 { break; } } «energy[i]» += g;", own);
+    let others = "other than the row's own is read before this row writes one: rows run in any order";
+    body("let x = «energy[n]»;", others);
+    body("energy[n] = «energy[n]» * g;", others);
+    body("energy[i] = g; for (j, s) in pairs.row(i) { let x = «energy[j]»; }", others);
+    body("for (j, s) in pairs.row(i) { energy[i] = g; let x = «energy[j]»; }", others);
+    body("for k in 0..n { counts[k] = «counts[k]» + 1; }", others);
+    body("for k in 0..n { if k > 0 { let x = «counts[k]»; } counts[k] = 1; }", others);
+    body("if n > 0 { counts[n] = 1; return; } let x = «counts[n]»;", others);
+    body("if «counts[n]» < 3 { atomic_add(counts[n], 1); }", others);
+
+    accepted("energy[i] = g; energy[i] += g; energy[i] *= 2.0; *one = 1.0; *one = *one + 1.0;");
+    accepted("if g > 0.0 { energy[i] = g; } else { energy[i] = 1.0; } energy[i] += g;");
+    accepted("if g > 0.0 { return; } else { energy[i] = 1.0; } energy[i] += g;");
+    accepted("let x = if g > 0.0 { energy[i] = g; 1.0 } else { energy[i] = 2.0; 2.0 }; energy[i] += x;");
+    accepted(
+        "energy[i] = 0.0; for (j, s) in pairs.row(i) { if j == i { continue; } energy[i] += g; } let x = energy[i];",
+    );
+    accepted("loop { energy[i] = g; if g > 1.0 { break; } energy[i] += 1.0; } energy[i] *= g;");
+    accepted("return; energy[i] += g;");
+    accepted("energy[i as i64] = g; energy[i] += g;");
+    accepted("atomic_add(counts[n], 1); let x = counts[n]; atomic_add(*total, 1); let y = *total;");
+    accepted("counts[kinds[i]] = 1; let x = counts[kinds[i]] + counts[0];");
+    accepted("for k in 0..n { counts[k] = 0; } for k in 1..n { counts[k] = counts[k - 1] + 1; }");
+    accepted("for k in 0..n { counts[k] = 0; if k > 2 { continue; } } let x = counts[n];");
 }
 
 #[test]

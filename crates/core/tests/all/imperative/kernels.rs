@@ -137,6 +137,8 @@ madelung_core::kernels! {
     ) {
         let mut best = -1.0;
         let mut who = i;
+        upper[i] = 0;
+        members[i] = 0;
         for (j, shift) in pairs.row(i) {
             if j > i { upper[i] += 1; }
             atomic_add(images[j], shift.x + 10 * shift.y + 100 * shift.z);

@@ -124,7 +124,7 @@ impl Lower<'_> {
 
     fn element(&mut self, e: &Expr) -> Result<Value> {
         let place = self.place(e)?;
-        Ok(self.load(place.param, place.row))
+        self.read(place, e)
     }
 
     fn field(&mut self, f: &syn::ExprField) -> Result<Value> {
@@ -174,11 +174,14 @@ impl Lower<'_> {
     fn short_circuit(&mut self, b: &syn::ExprBinary) -> Result<Value> {
         let first = self.boolean(&b.left)?;
         let result = self.emit(Type::Bool, Computed::Copy(first));
-        let (second, ()) = self.nested(|l| {
-            let second = l.boolean(&b.right)?;
-            l.push(Stmt::Set(result, second));
-            Ok(())
-        })?;
+        let [(second, ()), _] = self.branches(
+            |l| {
+                let second = l.boolean(&b.right)?;
+                l.push(Stmt::Set(result, second));
+                Ok(())
+            },
+            |_| Ok(()),
+        )?;
         let (then, otherwise) =
             if matches!(b.op, BinOp::And(_)) { (second, vec![]) } else { (vec![], second) };
         self.push(Stmt::If { condition: first, then, otherwise });
@@ -190,8 +193,8 @@ impl Lower<'_> {
         let Some((_, otherwise)) = &f.else_branch else {
             return err(f, "an `if` used as a value has an `else`: `if c { a } else { b }`");
         };
-        let (mut then, a) = self.nested(|l| l.block_value(&f.then_branch, f))?;
-        let (mut other, b) = self.nested(|l| l.expr(otherwise))?;
+        let [(mut then, a), (mut other, b)] =
+            self.branches(|l| l.block_value(&f.then_branch, f), |l| l.expr(otherwise))?;
         let (want, have) = (self.type_of(&a), self.type_of(&b));
         if want != have {
             return err(f, format!("both branches must be of one type, and these are {want} and {have}"));

@@ -8,6 +8,7 @@ mod expr;
 mod func;
 mod place;
 mod stmt;
+mod written;
 
 pub(super) use func::check_function;
 
@@ -18,6 +19,7 @@ use crate::imperative::{Body, Expr, Layout, Stmt, Type, Var, is_output};
 use crate::ir::{self, Dim, Kernel, Kind, Param, ParamId};
 use rustc_hash::FxHashMap as HashMap;
 use syn::{FnArg, ItemFn, Result};
+use written::Written;
 
 /// Whether a kernel asks not to be differentiated.
 pub(super) fn is_imperative(f: &ItemFn) -> bool {
@@ -89,8 +91,9 @@ struct Lower<'a> {
     types: Vec<Type>,
     /// Open blocks, outermost first.
     blocks: Vec<Vec<Stmt>>,
-    /// Open loops.
-    loops: usize,
+    /// The writes so far, and for each open loop those of the paths that leave it.
+    written: Written,
+    exits: Vec<Written>,
     inlining: Vec<String>,
     /// Constants other than zero, by which anything can be divided.
     nonzero: Vec<Var>,
@@ -165,7 +168,8 @@ impl<'a> Lower<'a> {
             names: vec![HashMap::default()],
             types: vec![],
             blocks: vec![vec![]],
-            loops: 0,
+            written: Written::default(),
+            exits: vec![],
             inlining: vec![],
             nonzero: vec![],
             writes: false,
@@ -193,6 +197,20 @@ impl Lower<'_> {
         let result = f(self)?;
         self.names.pop();
         Ok((self.blocks.pop().expect("pushed above"), result))
+    }
+
+    /// What two branches push.
+    fn branches<T>(
+        &mut self,
+        then: impl FnOnce(&mut Self) -> Result<T>,
+        otherwise: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<[(Vec<Stmt>, T); 2]> {
+        let before = self.written.clone();
+        let then = self.nested(then)?;
+        let after = std::mem::replace(&mut self.written, before);
+        let otherwise = self.nested(otherwise)?;
+        self.written.join(after);
+        Ok([then, otherwise])
     }
 
     fn lookup(&self, name: &str) -> Option<Name> {

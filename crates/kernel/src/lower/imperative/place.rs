@@ -1,5 +1,6 @@
 //! Elements of arrays: which one is meant, and whether that was checked before.
 
+use super::written::ROW;
 use super::{Lower, Name, Value, err, syntax};
 use crate::imperative::{Atomic, Expr as Computed, Stmt, Type, Var};
 use crate::ir::{Dim, Kind, ParamId};
@@ -94,6 +95,26 @@ impl Lower<'_> {
         }
     }
 
+    /// The value of an element; of an output, of one that this row has written.
+    pub(super) fn read(&mut self, at: Place, source: &Expr) -> Result<Value> {
+        if self.is_output(at.param) && !self.written.has(at.param, at.row) {
+            let name = &self.params[at.param].name;
+            let message = if matches!(at.row, None | Some(ROW)) {
+                format!(
+                    "`{name}` is read before this row writes it on every path, and outputs start as zeros: write it first, \
+                     or give the old values as an input"
+                )
+            } else {
+                format!(
+                    "an element of `{name}` other than the row's own is read before this row writes one: rows run in any order, \
+                     and outputs start as zeros (read an input, write to another array)"
+                )
+            };
+            return err(source, message);
+        }
+        Ok(self.load(at.param, at.row))
+    }
+
     /// A place that can be written.
     pub(super) fn target(&mut self, e: &Expr) -> Result<Place> {
         let place = self.place(e)?;
@@ -118,6 +139,7 @@ impl Lower<'_> {
         for (component, value) in value.vars().into_iter().enumerate() {
             self.push(Stmt::Store { param: at.param, row: at.row, component, value });
         }
+        self.written.write(at.param, at.row);
         Ok(())
     }
 
@@ -132,6 +154,7 @@ impl Lower<'_> {
             );
         };
         let value = self.int(value)?;
+        self.written.write(place.param, place.row);
         let atomic = Computed::Atomic { op, param: place.param, row: place.row, value };
         Ok(Value::Int(self.emit(Type::Int, atomic)))
     }

@@ -1,6 +1,7 @@
 //! Statements.
 
 use super::place::conversion;
+use super::written::Written;
 use super::{Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Binary, Expr as Computed, Stmt, Type, Unary, Var};
 use crate::ir::{Kind, ParamId, Query};
@@ -25,18 +26,15 @@ impl Lower<'_> {
             Expr::ForLoop(f) => self.for_loop(f),
             Expr::While(w) => {
                 no_label(w.label.as_ref())?;
-                let (body, ()) = self.loop_body(|l| {
-                    l.leave_unless(&w.cond)?;
+                self.loop_of(|l| {
+                    let condition = l.boolean(&w.cond)?;
+                    l.leave_unless(condition);
                     l.block(&w.body.stmts)
-                })?;
-                self.push(Stmt::Loop(body));
-                Ok(())
+                })
             }
             Expr::Loop(w) => {
                 no_label(w.label.as_ref())?;
-                let (body, ()) = self.loop_body(|l| l.block(&w.body.stmts))?;
-                self.push(Stmt::Loop(body));
-                Ok(())
+                self.loop_of(|l| l.block(&w.body.stmts))
             }
             Expr::If(f) => self.if_else(f),
             Expr::Block(b) => {
@@ -50,16 +48,21 @@ impl Lower<'_> {
                 if let Some(value) = &b.expr {
                     return err(value, "a loop has no value: assign it to a variable before `break`");
                 }
-                self.in_loop(b, Stmt::Break)
+                let here = self.written.end();
+                self.in_loop(b, Stmt::Break)?.join(here);
+                Ok(())
             }
             Expr::Continue(c) => {
                 no_label(c.label.as_ref())?;
-                self.in_loop(c, Stmt::Continue)
+                let here = self.written.end();
+                self.in_loop(c, Stmt::Continue)?.again(here);
+                Ok(())
             }
             Expr::Return(r) => match &r.expr {
                 Some(value) => err(value, "a kernel returns nothing: it writes to its `&mut` parameters"),
                 None => {
                     self.push(Stmt::Return);
+                    self.written.end();
                     Ok(())
                 }
             },
@@ -70,26 +73,35 @@ impl Lower<'_> {
         }
     }
 
-    fn in_loop(&mut self, at: &impl quote::ToTokens, s: Stmt) -> Result<()> {
-        if self.loops == 0 {
+    /// Leaves the innermost loop or its turn: gives what is written where it ends.
+    fn in_loop(&mut self, at: &impl quote::ToTokens, s: Stmt) -> Result<&mut Written> {
+        if self.exits.is_empty() {
             return err(at, "there is no loop here to leave or go on with: `return` ends the row");
         }
         self.push(s);
-        Ok(())
+        Ok(self.innermost())
     }
 
-    fn loop_body(&mut self, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<(Vec<Stmt>, ())> {
-        self.loops += 1;
-        let body = self.nested(f)?;
-        self.loops -= 1;
-        Ok(body)
+    fn innermost(&mut self) -> &mut Written {
+        self.exits.last_mut().expect("a loop is open")
+    }
+
+    /// A loop. Its first turn finds what was written before it.
+    fn loop_of(&mut self, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.exits.push(Written::nowhere());
+        let (body, ()) = self.nested(f)?;
+        let turn = self.written.end();
+        self.innermost().again(turn);
+        self.written = self.exits.pop().expect("pushed above");
+        self.push(Stmt::Loop(body));
+        Ok(())
     }
 
     /// Leaves the loop where a condition does not hold.
-    fn leave_unless(&mut self, condition: &Expr) -> Result<()> {
-        let condition = self.boolean(condition)?;
+    fn leave_unless(&mut self, condition: Var) {
+        let here = self.written.clone();
+        self.innermost().join(here);
         self.push(Stmt::If { condition, then: vec![], otherwise: vec![Stmt::Break] });
-        Ok(())
     }
 
     pub(super) fn local(&mut self, local: &syn::Local) -> Result<()> {
@@ -127,11 +139,10 @@ impl Lower<'_> {
 
     fn if_else(&mut self, f: &syn::ExprIf) -> Result<()> {
         let condition = self.boolean(&f.cond)?;
-        let (then, ()) = self.nested(|l| l.block(&f.then_branch.stmts))?;
-        let otherwise = match &f.else_branch {
-            None => vec![],
-            Some((_, e)) => self.nested(|l| l.statement(e))?.0,
-        };
+        let [(then, ()), (otherwise, ())] = self.branches(
+            |l| l.block(&f.then_branch.stmts),
+            |l| f.else_branch.as_ref().map_or(Ok(()), |(_, e)| l.statement(e)),
+        )?;
         self.push(Stmt::If { condition, then, otherwise });
         Ok(())
     }
@@ -202,7 +213,7 @@ impl Lower<'_> {
                  one element per row and sum these",
             );
         }
-        let now = self.load(place.param, place.row);
+        let now = self.read(place, &b.left)?;
         let result = self.operate(b.op, now, value, b)?;
         self.store(place, result, &b.right)
     }
@@ -259,9 +270,9 @@ impl Lower<'_> {
             e => return err(e, forms),
         };
         let next = self.emit(Type::Int, Computed::Copy(lo));
-        let (body, ()) = self.loop_body(|l| {
+        self.loop_of(|l| {
             let goes_on = l.emit(Type::Bool, Computed::Binary(Binary::Lt, next, hi));
-            l.push(Stmt::If { condition: goes_on, then: vec![], otherwise: vec![Stmt::Break] });
+            l.leave_unless(goes_on);
             let k = l.emit(Type::Int, Computed::Copy(next));
             let one = l.emit(Type::Int, Computed::Int(1));
             let after = l.emit(Type::Int, Computed::Binary(Binary::Add, next, one));
@@ -283,9 +294,7 @@ impl Lower<'_> {
                 _ => l.bind(names[0].clone(), Name::Value(Value::Int(k))),
             }
             l.block(&f.body.stmts)
-        })?;
-        self.push(Stmt::Loop(body));
-        Ok(())
+        })
     }
 
     /// The range of a row's pairs: the first and the one past the last.

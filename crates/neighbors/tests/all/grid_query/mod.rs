@@ -318,6 +318,8 @@ madelung_core::kernels! {
         i: Query, x: &[Vec3; Query], radius: Real, grid: &HashGrid<Query, Point>,
         found: &mut [i32; Query], images: &mut [i32; Query],
     ) {
+        found[i] = 0;
+        images[i] = 0;
         for (j, shift) in grid.query(x[i], radius) {
             found[i] += 1;
             images[i] += shift.x * shift.x + shift.y * shift.y + shift.z * shift.z;

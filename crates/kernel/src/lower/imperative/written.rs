@@ -1,0 +1,65 @@
+//! Definite assignment: the elements of outputs that a row may read.
+//!
+//! Outputs start as zeros, whatever the arrays of the caller hold, and rows run in any order. So a row reads what it has
+//! written: its own element, and one that stands alone, where every path to the read has written it. Of elements of
+//! other numbers, which nobody knows before they are computed, some path has to have written one.
+
+use crate::imperative::Var;
+use crate::ir::ParamId;
+use std::collections::BTreeSet;
+
+/// The number of the row that runs: the first variable of a body.
+pub(super) const ROW: Var = 0;
+
+/// The writes of a row on the paths to a statement.
+#[derive(Clone, Default)]
+pub(super) struct Written {
+    /// Elements that every path has written.
+    elements: BTreeSet<(ParamId, Option<Var>)>,
+    /// Outputs of which some path has written an element other than the row's own.
+    others: BTreeSet<ParamId>,
+    /// Whether there is no path.
+    unreachable: bool,
+}
+
+impl Written {
+    /// No path.
+    pub(super) fn nowhere() -> Self {
+        Self { unreachable: true, ..Self::default() }
+    }
+
+    /// Ends the paths here, and gives what they have written.
+    pub(super) fn end(&mut self) -> Self {
+        std::mem::replace(self, Self::nowhere())
+    }
+
+    /// Adds an element: of a number, or the one there is.
+    pub(super) fn write(&mut self, param: ParamId, row: Option<Var>) {
+        self.elements.insert((param, row));
+        if row.is_some_and(|v| v != ROW) {
+            self.others.insert(param);
+        }
+    }
+
+    /// Whether an element may be read.
+    pub(super) fn has(&self, param: ParamId, row: Option<Var>) -> bool {
+        let other = row.is_some_and(|v| v != ROW) && self.others.contains(&param);
+        self.unreachable || other || self.elements.contains(&(param, row))
+    }
+
+    /// Adds the paths that come from another statement.
+    pub(super) fn join(&mut self, other: Self) {
+        if self.unreachable {
+            self.elements = other.elements;
+        } else if !other.unreachable {
+            self.elements.retain(|e| other.elements.contains(e));
+        }
+        self.unreachable &= other.unreachable;
+        self.others.extend(other.others);
+    }
+
+    /// Adds what a turn of a loop has written, to the paths that leave the loop in a later turn.
+    pub(super) fn again(&mut self, turn: Self) {
+        self.others.extend(turn.others);
+    }
+}
