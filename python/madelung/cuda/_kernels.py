@@ -85,6 +85,11 @@ class Arrays(Stream):
         """See `Arrays`."""
         return True
 
+    @staticmethod
+    def is_differentiated(x: Any) -> bool:
+        """See `Arrays`."""
+        return False
+
     def of_host(self, x: np.ndarray) -> Array:
         """See `Arrays`."""
         return self.uploaded(x)

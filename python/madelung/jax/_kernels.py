@@ -74,6 +74,11 @@ class Arrays(OwnStreams):
         return not isinstance(x, jax.core.Tracer)
 
     @staticmethod
+    def is_differentiated(x: Any) -> bool:
+        """See `Arrays`."""
+        return isinstance(x, jax.core.Tracer) and not given.is_traced(x)
+
+    @staticmethod
     def of_host(x: np.ndarray) -> Any:
         """See `Arrays`."""
         return jnp.asarray(x)

@@ -88,6 +88,11 @@ class Arrays(Protocol):
         ...
 
     @staticmethod
+    def is_differentiated(x: Any) -> bool:
+        """Whether derivatives by an array with known values are taken, which a number read from it would lose."""
+        ...
+
+    @staticmethod
     def of_host(x: np.ndarray) -> Any:
         """An array of NumPy as one of the framework, without a copy where there is a way."""
         ...
@@ -348,6 +353,9 @@ class Call:
     def _scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)
         if type(x) is not float and self.arrays.is_own(x):
+            if self.arrays.is_differentiated(x):
+                expected = "a number, which has no gradient (annotate it `Array[Real]`, or give one without)"
+                check.refuse(name, expected, "an array that is differentiated", TypeError)
             try:
                 x = float(x)
             except Exception:

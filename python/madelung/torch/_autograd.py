@@ -239,7 +239,7 @@ def _register_public(m: Member, library: torch.library.Library) -> None:
     formula = make_autograd_impl(public, Info(backward, setup_context))
 
     def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        if _forward_ad._current_level >= 0 and any(_has_tangent(args[k]) for k in m.carriers):
+        if _forward_ad._current_level >= 0 and any(has_tangent(args[k]) for k in m.carriers):
             raise NotImplementedError(m.no_tangents)
         return formula(keyset, *args, **kwargs)
 
@@ -256,7 +256,8 @@ def _register_public(m: Member, library: torch.library.Library) -> None:
     torch.library.register_vmap(f"{op.namespace}::{name}", vmap, lib=library)
 
 
-def _has_tangent(x: Any) -> bool:
+def has_tangent(x: Any) -> bool:
+    """Whether a tensor has a derivative of forward mode."""
     return isinstance(x, torch.Tensor) and _forward_ad.unpack_dual(x).tangent is not None
 
 

@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
+from torch.autograd import forward_ad as _forward_ad
 from torch.utils._python_dispatch import _disable_current_modes
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung.torch._autograd import _transforms_active
+from madelung.torch._autograd import _transforms_active, has_tangent
 
 _is_compiling = torch.compiler.is_compiling
+_functorch = torch._C._functorch
 
 _FLOATS = (torch.float32, torch.float64)
 PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -154,7 +157,22 @@ def is_traced(x: torch.Tensor) -> bool:
 
 def is_transformed(x: torch.Tensor) -> bool:
     """Whether it is a tensor of a graph or of a transform, but not a fake tensor, whose device is known."""
-    return _is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return _is_compiling() or _functorch.is_functorch_wrapped_tensor(x)
+
+
+def is_differentiated(x: torch.Tensor) -> bool:
+    """Whether derivatives by a tensor are taken, by PyTorch or by a transform of any level."""
+    follows = x.requires_grad and torch.is_grad_enabled()
+    if follows or _is_compiling():
+        return follows
+    top, level = _functorch.peek_interpreter_stack(), _functorch.maybe_get_level(x)
+    if top is not None and top.level() > level:
+        # A transform sees no tangents of those around it.
+        with temporarily_pop_interpreter_stack():
+            return is_differentiated(x)
+    if _forward_ad._current_level >= 0 and has_tangent(x):
+        return True
+    return level >= 0 and is_differentiated(_functorch.get_unwrapped(x))
 
 
 def reals(positions: Any, charges: Any, cell: Any) -> tuple[Any, Any, Any]:

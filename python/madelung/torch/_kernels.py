@@ -78,6 +78,11 @@ class Arrays(OwnStreams):
         return not isinstance(x, torch.Tensor) or not (x.requires_grad or given.is_traced(x))
 
     @staticmethod
+    def is_differentiated(x: torch.Tensor) -> bool:
+        """See `Arrays`."""
+        return given.is_differentiated(x)
+
+    @staticmethod
     def of_host(x: np.ndarray) -> Any:
         """See `Arrays`."""
         return torch.from_numpy(x)

@@ -10,7 +10,8 @@ import pytest
 import madelung.jax
 from conftest import required
 from differences import check_jax
-from kernel_cases import Case, cases, crystal, lennard_jones, on_waves
+from kernel_cases import Atom, Case, cases, crystal, lennard_jones, on_waves
+from madelung.kernels import Array, Out, Real, kernel
 
 jax = required("jax")
 jnp = jax.numpy
@@ -164,3 +165,29 @@ def test_lists_in_clusters_wherever_they_are_used_first():
         slope = jax.grad(lambda r, f=f: f(r).sum())(r)
         np.testing.assert_allclose(slope, in_rows, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(jax.jit(energy)(r, neighbors), expected)
+
+
+def test_numbers_that_are_differentiated() -> None:
+    """A number for all rows has no gradient: one that should have it is refused, by whatever it is differentiated."""
+
+    @kernel
+    def scaled(i: Atom, x: Array[Real, Atom], scale: Real, y: Out[Real, Atom]):
+        y[i] = scale * x[i]
+
+    x, grad = jnp.ones(3), jax.grad
+    calls = [
+        grad(lambda s: scaled(x, s).sum()),
+        grad(lambda s: scaled(x, 2 * s).sum()),
+        grad(lambda s: grad(lambda x: scaled(x, s).sum())(x).sum()),
+        lambda s: jax.jvp(lambda s: scaled(x, s), (s,), (s,)),
+        lambda s: jax.linearize(lambda s: scaled(x, s), s),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"`scale`: expected a number, which has no gradient \(annotate it `Array"):
+            call(2.0)
+    # Traced for other reasons.
+    for call in (jax.jit(calls[0]), jax.hessian(lambda s: scaled(x, s).sum()), jax.jit(lambda s: scaled(x, s))):
+        with pytest.raises(TypeError, match=r"`scale`: expected a number.*`Array\[Real\]`"):
+            call(2.0)
+    assert grad(lambda s: scaled(x, jax.lax.stop_gradient(s)).sum() * s)(2.0) == 6.0
+    assert grad(lambda x: scaled(x, jnp.asarray(2.0)).sum())(x).tolist() == [2.0, 2.0, 2.0]

@@ -254,3 +254,45 @@ def test_lists_in_clusters_wherever_they_are_used_first() -> None:
     x = r.clone().requires_grad_()
     slope, of_rows = (torch.autograd.grad(energy(x, of).sum(), x)[0] for of in (found(), found().coo()))
     torch.testing.assert_close(slope, of_rows, rtol=1e-12, atol=1e-12)
+
+
+def test_numbers_that_are_differentiated() -> None:
+    """A number for all rows has no gradient: one that should have it is refused, by whatever it is differentiated."""
+
+    @mk.kernel
+    def scaled(i: Atom, x: Array[Real, Atom], scale: Real, y: Out[Real, Atom]):
+        y[i] = scale * x[i]
+
+    grad, vmap = torch.func.grad, torch.func.vmap
+    x, number, leaf = torch.ones(3), torch.tensor(2.0), torch.tensor(2.0, requires_grad=True)
+
+    def dual(s: Any, f: Any = lambda s: scaled(x, s)) -> Any:
+        with torch.autograd.forward_ad.dual_level():
+            return f(torch.autograd.forward_ad.make_dual(s, s))
+
+    calls = [
+        lambda _: scaled(x, leaf),
+        lambda _: scaled(x, 2 * leaf),
+        lambda _: grad(lambda x: scaled(x, leaf).sum())(x),
+        dual,
+        grad(lambda s: scaled(x, s).sum()),
+        grad(lambda s: grad(lambda x: scaled(x, s).sum())(x).sum()),
+        grad(lambda s: grad(lambda x, s: scaled(x, s).sum())(x, s).sum()),
+        grad(lambda s: vmap(lambda x: scaled(x, s))(x[None]).sum()),
+        lambda s: torch.func.jvp(lambda s: scaled(x, s), (s,), (s,)),
+        lambda s: torch.func.jvp(lambda s: grad(lambda x: scaled(x, s).sum())(x), (s,), (s,)),
+        lambda s: torch.func.jvp(lambda s: grad(lambda x, s: scaled(x, s).sum())(x, s), (s,), (s,)),
+        lambda s: torch.func.jvp(lambda s: torch.func.jvp(lambda x: scaled(x, s), (x,), (x,)), (s,), (s,)),
+        lambda s: dual(s, lambda s: grad(lambda x: scaled(x, s).sum())(x)),
+        lambda s: grad(lambda s: torch.func.jvp(lambda x: scaled(x, s), (x,), (x,))[1].sum())(s),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"`scale`: expected a number, which has no gradient \(annotate it `Array"):
+            call(number)
+    for found in (scaled(x, number), scaled(x, leaf.detach()), grad(lambda x, s: scaled(x, s).sum())(x, number)):
+        assert found.tolist() == [2.0, 2.0, 2.0]
+    with torch.no_grad():
+        assert scaled(x, leaf).tolist() == [2.0, 2.0, 2.0]
+    y = torch.empty(3)
+    mk.launch(scaled, {"x": x, "scale": leaf}, {"y": y})
+    assert y.tolist() == [2.0, 2.0, 2.0]
