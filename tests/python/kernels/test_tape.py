@@ -9,7 +9,7 @@ import pytest
 
 from conftest import required
 from kernel_cases import Case, cases, tensors
-from madelung.kernels import Array, Out, Real, Tape, dims, kernel
+from madelung.kernels import Array, Out, Real, Tape, dims, floor, kernel
 
 torch = required("torch")
 
@@ -95,3 +95,49 @@ def test_third_derivatives_are_refused() -> None:
     np.testing.assert_allclose(curve, 2.0)
     with pytest.raises(NotImplementedError, match="third order"):
         third.gradient(curve, x)
+
+
+@kernel
+def scaled(i: Row, x: Array[Real, Row], scale: Real, y: Out[Real, Row]):
+    y[i] = scale * x[i]
+
+
+@kernel
+def stepped(i: Row, x: Array[Real, Row], w: Array[Real, Row], y: Out[Real, Row]):
+    y[i] = x[i] * floor(w[i])
+
+
+@kernel
+def summed(i: Row, x: Array[Real, Row], total: Out[Real]):
+    total += x[i]
+
+
+def test_what_numpy_does_between_calls_is_an_error() -> None:
+    x = np.array([0.5, -1.5])
+    with Tape() as tape:
+        y = squared(x)
+        twice = 2 * y
+        z = squared(twice)
+        of_view = squared(y[:1])
+        constant = stepped(x, y)
+    for of in (z, of_view):
+        with pytest.raises(ValueError, match=r"`by`: expected an array from which recorded calls lead to `of`"):
+            tape.gradient(of, x)
+    with pytest.raises(ValueError, match=r"`by\[1\]`: expected an array .*, from which none do"):
+        tape.gradient(z, [twice, x])
+    np.testing.assert_allclose(tape.gradient(z, twice), 2 * twice)
+    # A gradient that is zero is that of a call.
+    np.testing.assert_array_equal(tape.gradient(constant, y), 0.0)
+
+
+def test_numbers_have_no_gradient() -> None:
+    x, u = np.array([0.5, -1.5]), np.array([2.0, 3.0])
+    with Tape() as outer, Tape() as inner:
+        total = summed(x)
+        z = scaled(x, total)
+        y = scaled(u, total)
+        slope = inner.gradient(y, u)
+    np.testing.assert_allclose(slope, [total, total])
+    for of in (z, y, slope):
+        with pytest.raises(ValueError, match=r"`scale`: expected a number, which has no gradient \(annotate it `Array"):
+            outer.gradient(of, x)
