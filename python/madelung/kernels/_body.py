@@ -19,7 +19,7 @@ from madelung.kernels._definition import Definition
 from madelung.kernels._op import OutputSpec
 
 _AXES = {"Vec3": (3,), "IVec3": (3,), "Mat3": (3, 3)}
-_INTEGERS = ("i32", "i64", "IVec3")
+_INTEGERS = {"i32": "int32", "i64": "int64", "IVec3": "int32"}
 # The inputs of each kind of argument.
 _PARTS = {
     "batch": ("batch_idx",),
@@ -53,11 +53,11 @@ def _shape(element: str, dims: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 class Output(NamedTuple):
-    """A result: its name, its shape by dimensions and constants, and whether it has integers."""
+    """A result: its name, its shape by dimensions and constants, and its dtype if it has integers."""
 
     name: str
     shape: list[dict[str, Any]]
-    integer: bool
+    integer: str | None
 
     @classmethod
     def of(cls, spec: Any) -> Output:
@@ -68,7 +68,7 @@ class Output(NamedTuple):
         is_dim = [isinstance(d, int) or (isinstance(d, type) and issubclass(d, kinds.Dim)) for d in sizes]
         if not element or not all(is_dim):
             check.refuse("outputs", "OutputSpec(name, type, dimensions)", repr(spec), TypeError)
-        return cls(spec.name, _shape(element, sizes), element in _INTEGERS)
+        return cls(spec.name, _shape(element, sizes), _INTEGERS.get(element))
 
 
 class _Call(Call):
@@ -126,7 +126,7 @@ class Body:
     def _declared(name: str, annotation: Any, array: type) -> dict[str, Any]:
         if isinstance(annotation, type) and not isinstance(annotation, GenericAlias) and issubclass(annotation, array):
             return {"kind": "any"}
-        if kinds.is_attribute(annotation):
+        if kinds.is_attribute(annotation) and annotation is not kinds.Int64:
             return {"kind": "int_scalar" if annotation in kinds.INTEGERS else "scalar"}
         origin = getattr(annotation, "__origin__", None)
         element = kinds.components(annotation) if origin is kinds.Array else ""

@@ -153,7 +153,7 @@ class _Member:
             of = enumerate(self.before.by)
             return tuple(torch.empty_like(args[n]) if args[-1] >> bit & 1 else args[n].new_empty(0) for bit, n in of)
         like = args[self.body.reals[0]]
-        dtypes = [torch.int32 if out.integer else like.dtype for out in self.body.outputs]
+        dtypes = [getattr(torch, out.integer) if out.integer else like.dtype for out in self.body.outputs]
         found = list(zip(self.body.shapes(args), dtypes))
         return tuple(like.new_empty(shape, dtype=dtype) for shape, dtype in found) if empty else tuple(found)
 

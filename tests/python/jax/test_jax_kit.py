@@ -16,6 +16,7 @@ from madelung.kernels import (
     Array,
     Batch,
     Int,
+    Int64,
     Mat3,
     Out,
     OutputSpec,
@@ -231,6 +232,16 @@ def test_callables_copy_nothing() -> None:
 
     with pytest.raises(Exception, match="_failing`: OverflowError: too much of it"):
         jax.block_until_ready(jax_callable(failing)(a))
+
+
+def test_integers_of_callables() -> None:
+    def ranks(x: Array[Real, Atom], rank: Out[Int64, Atom], count: Out[Int]):
+        rank[...] = 2**40 + np.argsort(np.argsort(x))
+        count[...] = len(x)
+
+    rank, count = jax_callable(ranks)(jnp.asarray([3.0, 1.0, 2.0]))
+    assert (rank.dtype, count.dtype) == (jnp.int64, jnp.int32)
+    assert (rank - 2**40).tolist() == [2, 0, 1] and count == 3
 
 
 def test_callables_that_launch_kernels() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import madelung.torch
 from conftest import required
-from madelung.kernels import Array, Batch, Int, Mat3, Out, Pairs, Real, Vec3, dims, kernel, launch, length
+from madelung.kernels import Array, Batch, Int, Int64, Mat3, Out, Pairs, Real, Vec3, dims, kernel, launch, length
 
 torch = required("torch")
 kit = importlib.import_module("madelung.torch.autograd")
@@ -280,6 +280,15 @@ def test_results_have_memory_of_their_own() -> None:
     assert len({t.data_ptr() for t in (x, y, z)}) == 3 and torch.equal(y, x) and torch.equal(z, x)
 
 
+def test_integers_of_64_bits() -> None:
+    @kit.custom_op("madelung_tests::ranks", outputs=[OutputSpec("rank", Int64, (Atom,))])
+    def ranks(x: Array[Real, Atom]):
+        return 2**40 + x.argsort().argsort()
+
+    found = ranks(torch.tensor([3.0, 1.0, 2.0]))
+    assert found.dtype == torch.int64 and (found - 2**40).tolist() == [2, 0, 1]
+
+
 def test_batches_alone_and_edges() -> None:
     """Sizes of systems by the batch, of edges by the list; halves of lists are known as such."""
     Edge = dims("Edge")[0]
@@ -412,6 +421,9 @@ def test_refused_declarations() -> None:
     def integers(n: Array[Int, Atom]):
         return n
 
+    def wide(x: Array[Real, Atom], n: Int64):
+        return x
+
     with pytest.raises(ValueError, match="`name`: expected a namespace and a name, .*, got 'bad'"):
         made(good, "bad")
     with pytest.raises(TypeError, match=r"`outputs`: expected OutputSpec\(name, type, dimensions\), got 'y'"):
@@ -426,6 +438,8 @@ def test_refused_declarations() -> None:
         made(starred)
     with pytest.raises(TypeError, match=r"`x`: expected Array\[T\].*, got no annotation"):
         made(bare)
+    with pytest.raises(TypeError, match=r"`n`: expected Array\[T\].*, got <class .*Int64"):
+        made(wide)
     with pytest.raises(ValueError, match="`integers`: expected an array of reals among the parameters, got n"):
         made(integers)
 
