@@ -66,14 +66,15 @@ def chosen(
 
 
 def summed(system: tuple[Any, Any, Any], pbc: Any, parameters: Parameters, **options: Any) -> Any:
-    """The results of a sum with these parameters, taken as they are; slabs are corrected."""
+    """The results of a sum with these parameters, taken as they are, or with given waves; slabs are corrected."""
     if parameters is None:
         return ewald_summation(*system, pbc=pbc, **options) if np.any(pbc) else coulomb(*system[:2], **options)
     if not np.all(pbc):
         options = {"pbc": pbc, "slab_correction": True, **options}
     given = {"cutoff": parameters.cutoff, "accuracy": None, **options}
     if isinstance(parameters, EwaldParameters):
-        return ewald_summation(*system, parameters.alpha, k_cutoff=parameters.k_cutoff, **given)
+        waves = {} if "miller_indices" in given else {"k_cutoff": parameters.k_cutoff}
+        return ewald_summation(*system, parameters.alpha, **waves, **given)
     mesh = {"mesh_dimensions": parameters.mesh_dimensions, "spline_order": parameters.spline_order}
     return particle_mesh_ewald(*system, parameters.alpha, **mesh, **given)
 

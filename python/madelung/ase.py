@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from madelung import _arguments as check
 from madelung import numpy as _numpy
 from madelung._functions.potentials import TABLES
 from madelung._sums import METHODS, Method, Parameters, chosen, summed
-from madelung.numpy import NeighborList, Neighbors
+from madelung.numpy import EwaldParameters, NeighborList, Neighbors
 from madelung.units import EV_ANGSTROM
 
 try:
@@ -39,8 +40,8 @@ __all__ = ["Madelung", "neighbor_list"]
 Floats = npt.NDArray[np.float64]
 Potentials = dict[str, dict[str, dict[str, float]]]
 
-# Largest element of the strain under which an Ewald sum keeps its parameters. Its error hardly changes with the cell,
-# which only moves the balance between the two parts of the work.
+# Largest strain, as the norm of its matrix, under which an Ewald sum keeps its parameters: its waves and its mesh are
+# those that the cell needs when it has grown by as much.
 _SAME_SHAPE = 0.1
 
 # Radius of a search that finds no pair.
@@ -151,7 +152,8 @@ class Madelung(Calculator):
         accuracy: target for the RMS force error in units of q²_rms/(V/N)^(2/3) times e²/4πε₀. What is left open of
             `alpha`, `cutoff` and `k_cutoff` is chosen for it at the first calculation, and again only when the number
             of atoms changes or the cell by more than a tenth: choosing anew moves the energy by the error of the sum.
-            What is given and cannot meet it is an error; with None it is taken as it is.
+            Waves and mesh are kept as long, as if they were drawn on the cell: those that it needs at any strain up to
+            a tenth. What is given and cannot meet it is an error; with None it is taken as it is.
         alpha: splitting parameter, in 1/Å.
         cutoff: radius of the real-space sum, in Å. It may exceed the cell.
         k_cutoff: radius of the reciprocal sum, in rad/Å; with it the sum goes over waves.
@@ -161,11 +163,12 @@ class Madelung(Calculator):
         potentials: pair potentials beside the charges, by their names in `madelung.numpy`, with the parameters of each
             pair of elements, in eV and Å: {"lennard_jones": {"Na-Cl": {"epsilon": 0.01, "sigma": 3.1}, …}}. Every pair
             of the atoms' elements is given once, in either order.
-        potential_cutoff: radius of the sums of potentials, in Å, tapered from nine tenths of it on. None: the cutoff of
-            the real-space sum; atoms with at most one periodic axis need one.
+        potential_cutoff: radius of the sums of potentials, in Å, tapered from nine tenths of it on. It is a parameter
+            of the model, as theirs are, and given with them.
         skin: in Å. Neighbours within cutoff + skin are kept until an atom has moved by more than skin/2, or the number
-            of atoms or the cell has changed; pairs beyond the cutoff do not count, so results depend on it by rounding
-            alone. At 0 they are found anew for each calculation.
+            of atoms has changed. A strain of the cell takes its part of the skin, and atoms are then measured from
+            where it has moved them to. Pairs beyond the cutoff do not count, so results depend on it by rounding alone.
+            At 0 they are found anew for each calculation.
 
     Raises:
         TypeError, ValueError: here or at a calculation, with the name of the argument.
@@ -227,6 +230,9 @@ class Madelung(Calculator):
     def set(self, **kwargs: Any) -> dict[str, Any]:
         """Changes parameters, by their names; gives those that are new."""
         checked = {name: _checked(name, value) for name, value in kwargs.items()}
+        of = self.parameters | checked
+        if of["potentials"] and of["potential_cutoff"] is None:
+            check.refuse("potential_cutoff", "the radius of the potentials, which is a parameter of the model", "None")
         changed = super().set(**checked)
         if changed:
             self._split = self._pairs = None
@@ -257,20 +263,20 @@ class Madelung(Calculator):
 
         if self._split is None or not self._split.suits(cell, pbc, len(atoms)):
             given = {name: self.parameters[name] for name in ("method", "accuracy", "alpha", "cutoff", "k_cutoff")}
-            self._split = _Split(chosen(system, pbc, **given), cell, pbc, len(atoms))
+            self._split = _Split(chosen(system, pbc, **given), system, pbc)
             self._pairs = self._skin_list(self._split.parameters)
         split = self._split.parameters
         # Images of a slab are neighbours, too.
         axes = pbc if is_wire else None
         neighbors = None if self._pairs is None else self._pairs.of(positions, cell, axes)
-        # Chosen for the accuracy before, perhaps in a cell that was a little smaller.
         wanted: dict[str, Any] = {"compute_forces": True, "compute_virial": True}
-        of_charges = {"prefactor": EV_ANGSTROM, **wanted, "neighbors": None if split is None else neighbors}
+        of_charges = {"prefactor": EV_ANGSTROM, **wanted, **self._split.waves}
+        if split is not None:
+            of_charges["neighbors"] = neighbors
         energies, forces, virial = summed(system, pbc, split, **of_charges)
         for name, given in (self.parameters["potentials"] or {}).items():
             types, tables = _tables(atoms, name, given)
-            reach = self.parameters["potential_cutoff"] or split.cutoff
-            of_pairs = {**wanted, "neighbors": neighbors, "pbc": axes}
+            reach, of_pairs = self.parameters["potential_cutoff"], {**wanted, "neighbors": neighbors, "pbc": axes}
             more = getattr(_numpy, name)(positions, types, *tables, reach, cell, **of_pairs)
             energies, forces, virial = (x + y for x, y in zip((energies, forces, virial), more))
         energy = float(energies.sum())
@@ -286,29 +292,36 @@ class Madelung(Calculator):
 
     def _skin_list(self, split: Parameters) -> _SkinList | None:
         """The list of a sum and of potentials; None where nothing needs one."""
-        reach, potential = None if split is None else split.cutoff, self.parameters["potential_cutoff"]
+        reaches = [] if split is None else [split.cutoff]
         if self.parameters["potentials"]:
-            if reach is None and potential is None:
-                check.refuse("potential_cutoff", "a radius, for atoms with at most one periodic axis", "None")
-            reach = max(x for x in (reach, potential) if x is not None)
-        return None if reach is None else _SkinList(reach, self.parameters["skin"])
+            reaches.append(self.parameters["potential_cutoff"])
+        return _SkinList(max(reaches), self.parameters["skin"]) if reaches else None
 
 
 class _Split:
-    """Parameters of a sum, and the system that they were chosen for."""
+    """Parameters of a sum, with its waves, and the system that they were chosen for."""
 
-    def __init__(self, parameters: Parameters, cell: Floats | None, pbc: Floats, atoms: int) -> None:
+    def __init__(self, parameters: Parameters, system: tuple[Floats, Floats, Floats], pbc: Floats) -> None:
+        positions, charges, cell = system
+        self._of = len(positions), tuple(pbc)
+        self._inverse = None if parameters is None else np.linalg.inv(cell)
+        self.waves: dict[str, Any] = {}
+        grown = 1.0 + _SAME_SHAPE
+        if isinstance(parameters, EwaldParameters):
+            self.waves["miller_indices"], _ = _numpy.generate_miller_indices(cell, grown * parameters.k_cutoff)
+        elif parameters is not None:
+            given = {"alpha": parameters.alpha, "spline_order": parameters.spline_order}
+            apart = float((np.linalg.norm(cell, axis=1) / parameters.mesh_dimensions).min())
+            of = grown * positions, charges, grown * cell
+            parameters = _numpy.estimate_pme_parameters(*of, None, parameters.cutoff, **given, mesh_spacing=apart)
         self.parameters = parameters
-        self._inverse = None if cell is None or parameters is None else np.linalg.inv(cell)
-        self._of = atoms, tuple(pbc)
 
     def suits(self, cell: Floats | None, pbc: Floats, atoms: int) -> bool:
         if self._of != (atoms, tuple(pbc)):
             return False
-        if self._inverse is None or cell is None:
+        if self._inverse is None:
             return True
-        strain = self._inverse @ cell - np.eye(3)
-        return bool(np.abs(strain).max() <= _SAME_SHAPE)
+        return bool(np.linalg.norm(self._inverse @ cell - np.eye(3), 2) <= _SAME_SHAPE)
 
 
 class _SkinList:
@@ -322,12 +335,18 @@ class _SkinList:
     def of(self, positions: Floats, cell: Floats | None, pbc: Any) -> Neighbors:
         """The neighbours of these positions; of a cell without axes all of them are periodic."""
         known = self._neighbors
-        if known is None:
-            self._neighbors = self._search.allocate(positions, cell, pbc)
-        else:
-            self._neighbors = self._search.update(known, positions, cell, pbc)
-        self.builds += self._neighbors is not known
-        return self._neighbors
+        if known is None or not self._serves(known, positions, cell):
+            known = self._neighbors = self._search.allocate(positions, cell, pbc)
+            self.builds += 1
+        return known if cell is None else replace(known, cell=cell[None])
+
+    def _serves(self, known: Neighbors, positions: Floats, cell: Floats | None) -> bool:
+        """Whether no pair has come within the cutoff from beyond cutoff and skin. A vector is that of the list,
+        strained as the cell is, and what both of its atoms have moved besides."""
+        cutoff, skin = self._search.cutoff, self._search.skin
+        strain = np.eye(3) if cell is None else np.linalg.solve(known.cell[0], cell)
+        moved = np.sqrt(((positions - known.positions @ strain) ** 2).sum(1).max(initial=0.0))
+        return skin > 0.0 and bool((cutoff + 2.0 * moved) * np.linalg.norm(np.linalg.inv(strain), 2) <= cutoff + skin)
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -133,7 +133,7 @@ POTENTIALS = {
 def test_potentials_beside_the_charges():
     """The lattice energy of NaCl: 786 kJ/mol, 8.15 eV for each pair of ions, by a Born–Haber cycle."""
     atoms = salt(2)
-    atoms.calc = Madelung(SALT, accuracy=1e-8, cutoff=8.0, potentials=POTENTIALS)
+    atoms.calc = Madelung(SALT, accuracy=1e-8, cutoff=8.0, potentials=POTENTIALS, potential_cutoff=8.0)
     assert atoms.get_potential_energy() / (len(atoms) / 2) == pytest.approx(-8.15, rel=0.02)
     # Its parts, and derivatives of the whole.
     atoms.rattle(0.1, seed=1)
@@ -152,7 +152,7 @@ def test_potentials_beside_the_charges():
     assert atoms.get_potential_energy() == pytest.approx(charges_alone.get_potential_energy() + more[0][0], rel=1e-12)
     assert_close(atoms.get_forces(), charges_alone.get_forces() + more[1], 1e-11)
     # Differences see the sum's own jumps at the cutoff, which its accuracy bounds.
-    atoms.calc = Madelung(SALT, accuracy=1e-13, cutoff=8.0, potentials=POTENTIALS)
+    atoms.calc = Madelung(SALT, accuracy=1e-13, cutoff=8.0, potentials=POTENTIALS, potential_cutoff=8.0)
     positions, forces = atoms.positions.copy(), atoms.get_forces()
     direction = np.random.default_rng(2).normal(size=positions.shape)
 
@@ -162,7 +162,7 @@ def test_potentials_beside_the_charges():
 
     expected = -fourth_order(energy, 1e-3)
     assert np.sum(forces * direction) == pytest.approx(expected, abs=1e-8 * np.linalg.norm(forces))
-    # A radius of its own, beyond that of the charges.
+    # Beyond the cutoff of the charges.
     atoms.calc = Madelung(SALT, accuracy=1e-8, cutoff=6.0, potentials=POTENTIALS, potential_cutoff=8.0)
     charges_alone.calc = Madelung(SALT, accuracy=1e-8, cutoff=6.0)
     charges_alone.positions = positions
@@ -183,8 +183,12 @@ def test_potentials_that_are_none():
     for message, potentials in wrong.items():
         with pytest.raises(ValueError, match=message):
             Madelung(SALT, potentials=potentials)
+    with pytest.raises(ValueError, match="`potential_cutoff`: expected the radius of the potentials.*got None"):
+        Madelung(SALT, potentials={"lennard_jones": good})
     atoms = salt()
-    atoms.calc = Madelung(SALT, potentials={"lennard_jones": good})
+    atoms.calc = Madelung(SALT, potentials={"lennard_jones": good}, potential_cutoff=6.0)
+    with pytest.raises(ValueError, match="`potential_cutoff`"):
+        atoms.calc.set(potential_cutoff=None)
     with pytest.raises(ValueError, match="expected parameters for each pair of elements, got none for Cl-Cl"):
         atoms.get_potential_energy()
 
@@ -230,7 +234,12 @@ def test_the_list_is_built_when_needed():
     assert builds() == 2
     atoms.positions[5] += atoms.cell[1]  # the same place, another image
     assert builds() == 3
+    # A strain takes its part of the skin.
     atoms.set_cell(atoms.cell * 1.001, scale_atoms=False)
+    assert builds() == 3
+    atoms.set_cell(atoms.cell * 0.95, scale_atoms=True)
+    assert builds() == 3
+    atoms.set_cell(atoms.cell * 1.05, scale_atoms=False)
     assert builds() == 4
     atoms.numbers[0] = 17
     assert builds() == 4
@@ -239,6 +248,76 @@ def test_the_list_is_built_when_needed():
     calculator.set(skin=2.0)
     assert calculator.list_builds == 0
     assert builds() == 1
+
+
+def test_lists_survive_strains():
+    """The same pairs as those of lists that are found anew in each cell."""
+    rng = np.random.default_rng(5)
+    atoms = salt(2, rattle=0.1)
+    split = {"alpha": 0.45, "cutoff": 8.0, "k_cutoff": 3.6, "accuracy": 1e-5}
+    kept, anew = (
+        Madelung(SALT, **split, potentials=POTENTIALS, potential_cutoff=7.0, skin=skin) for skin in (1.0, 0.0)
+    )
+    for _ in range(20):
+        atoms.set_cell(atoms.cell.array @ (np.eye(3) + rng.uniform(-3e-3, 3e-3, (3, 3))), scale_atoms=True)
+        atoms.positions += rng.normal(scale=0.04, size=atoms.positions.shape)
+        for of in ("get_potential_energies", "get_forces", "get_stress"):
+            found, expected = (getattr(calculator, of)(atoms) for calculator in (kept, anew))
+            assert_close(found, expected, 1e-12)
+    assert 1 < kept.list_builds < 6
+    assert anew.list_builds == 20
+
+
+def lattice_energy(a: float, cutoff: float) -> float:
+    """Energy of an ion of NaCl, in eV: Madelung's constant, and `POTENTIALS` over all neighbours within a radius."""
+    n = np.stack(np.meshgrid(*[np.arange(-12, 13)] * 3), -1).reshape(-1, 3)
+    r, is_other = a / 2 * np.linalg.norm(n, axis=1), n.sum(1) % 2 == 1
+    near = (r > 0.0) & (r < cutoff)
+    r, is_other = r[near], is_other[near]
+    x = np.maximum(r / cutoff - 0.9, 0.0) / 0.1
+    taper = 1.0 - 10.0 * x**3 + 15.0 * x**4 - 6.0 * x**5
+    total = -1.7475645946331822 * EV_ANGSTROM / a * 2
+    for pair, of in (("Na-Na", ~is_other), ("Na-Cl", is_other), ("Na-Cl", is_other), ("Cl-Cl", ~is_other)):
+        p = POTENTIALS["born_mayer"][pair]
+        energies = p["amplitude"] * np.exp(p["steepness"] * (p["sigma"] - r)) - p["c6"] / r**6 - p["c8"] / r**8
+        total += 0.5 * (energies * taper)[of].sum()
+    return total / 2
+
+
+@pytest.mark.parametrize("accuracy", [1e-5, 1e-8])
+def test_a_crystal_has_one_energy(accuracy: float):
+    """Of any number of atoms, and while its cell grows: what potentials give does not depend on the Coulomb sum."""
+    unit = EV_ANGSTROM / 2.82
+    for size in (1, 2, 3):
+        atoms = salt(size)
+        atoms.calc = Madelung(SALT, accuracy=accuracy, potentials=POTENTIALS, potential_cutoff=7.5)
+        for a in 5.64 * np.linspace(1.0, 1.12, 25 if size == 2 else 2):
+            atoms.set_cell([size * a] * 3, scale_atoms=True)
+            assert abs(atoms.get_potential_energy() / len(atoms) - lattice_energy(a, 7.5)) < accuracy * unit
+
+
+@pytest.mark.parametrize("method", ["ewald", "pme"])
+def test_the_stress_of_a_coarse_sum(method: str):
+    """By differences of its own energy: waves and mesh stay as they are while the cell is strained."""
+    atoms = salt(2, rattle=0.1)
+    # All pairs count whose erfc is above rounding, so that none that comes within the cutoff is seen.
+    given = {"alpha": 0.45, "cutoff": 13.5}
+    given |= {"k_cutoff": 2.0, "accuracy": None} if method == "ewald" else {"accuracy": 1e-3}
+    atoms.calc = Madelung(SALT, method=method, **given)
+    stress = voigt_6_to_full_3x3_stress(atoms.get_stress())
+    positions, cell, volume = atoms.positions.copy(), atoms.cell.array.copy(), atoms.get_volume()
+    rng = np.random.default_rng(6)
+    for _ in range(4):
+        strain = rng.uniform(-1.0, 1.0, (3, 3))
+        strain = strain + strain.T
+
+        def energy(step: float, strain: np.ndarray = strain) -> float:
+            atoms.set_cell(cell @ (np.eye(3) + step * strain))
+            atoms.positions = positions @ (np.eye(3) + step * strain)
+            return atoms.get_potential_energy()
+
+        expected = fourth_order(energy, 2e-3) / volume
+        assert np.sum(stress * strain) == pytest.approx(expected, abs=1e-7 * np.abs(stress).max())
 
 
 def test_parameters_are_chosen_once():
