@@ -89,6 +89,7 @@ def annotation(p: Parameter, namespace: Namespace) -> str:
         "sizes": array if array == "Any" else f"float | {array}",
         "axes": "Any",
         "number": "float",
+        "positive": "float",
         "cutoffs": array if array == "Any" else f"float | tuple[float, ...] | {array}",
         "count": "int",
         "counts": "int | tuple[int, ...]",

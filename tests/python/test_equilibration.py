@@ -305,6 +305,12 @@ def test_bad_arguments_say_what_is_wrong() -> None:
             space.qeq(*given, make(CELL), math.nan)
         with pytest.raises(ValueError, match="`total_charge`: expected 0 of system 1, which has no atoms"):
             space.qeq(*given, make(two["cell"]), make(np.ones(2)), batch_idx=make(two["batch_idx"]))
+    # Under `jit` what is traced is named.
+    names = ("positions", "electronegativity", "hardness", "widths", "cell", "total_charge")
+    values = dict(zip(names, map(jnp.asarray, (r, chi, eta, widths, CELL, 0.5))))
+    for name, x in values.items():
+        with pytest.raises(ValueError, match=f"`{name}`: expected an array with a value.*got a traced array"):
+            jax.jit(lambda x, name=name: mj.qeq(**(values | {name: x})))(x)
     with pytest.raises(ValueError, match="`widths`: expected numbers above zero"):
         mn.gaussian_correction(r, q, -widths, CELL)
     with pytest.raises(Exception, match="widths"):

@@ -207,6 +207,24 @@ def test_transformations_of_jax_take_neighbors() -> None:
         assert np.isnan(stale).all()
 
 
+@pytest.mark.parametrize("form", ["clusters", "rows"])
+def test_a_list_serves_its_own_cell_alone_among_several(form: str) -> None:
+    arrays = liquid(8, np.float32)
+    r, q, h = map(jnp.asarray, arrays)
+    found = mj.find_neighbors(r, CUTOFF, h, form=form)
+
+    def energies(h: Any) -> Any:
+        return mj.ewald_real_space(r, q, h, ALPHA, neighbors=found)
+
+    same, other = jax.vmap(energies)(jnp.stack([h, 1.01 * h]))
+    assert np.array_equal(same, energies(h))
+    assert np.isnan(other).all()
+    r, q, h = map(torch.from_numpy, arrays)
+    of_tensors = mt.find_neighbors(r, CUTOFF, h, form=form)
+    with pytest.raises(ValueError, match="`neighbors`: expected a list that was made in this cell"):
+        torch.func.vmap(lambda h: mt.ewald_real_space(r, q, h, ALPHA, neighbors=of_tensors))(torch.stack([h, 1.01 * h]))
+
+
 @pytest.mark.parametrize("module", [mn, mt])
 def test_lists_with_a_skin(module: Any) -> None:
     array = {mn: np.array, mt: lambda x: torch.as_tensor(x).clone()}[module]

@@ -192,7 +192,7 @@ def knn(
 @function(
     _QUERIES,
     _POINTS,
-    Parameter("radius", "number", text("largest distance of a point that counts, in L.", jax="A Python number.")),
+    Parameter("radius", "positive", text("largest distance of a point that counts, in L.", jax="A Python number.")),
     _CELL,
     _PBC,
     KEYWORDS,
@@ -313,7 +313,7 @@ def spatial_order(f: Framework, points: Any, cell: Any, pbc: Any, batch_idx: Any
     _QUERIES,
     _POINTS,
     _FEATURES,
-    Parameter("radius", "number", text("largest distance of a point that counts, in L.", jax="A Python number.")),
+    Parameter("radius", "positive", text("largest distance of a point that counts, in L.", jax="A Python number.")),
     _SIGMA,
     _CELL,
     _PBC,

@@ -20,13 +20,14 @@ REQUIRED: Any = inspect.Parameter.empty
 KEYWORDS = "*"
 
 # Types of parameters: arrays of real numbers or integers, a number for each system that is an input of the op or only
-# sets sizes, a number or several, and so on.
+# sets sizes, a number, any or above zero, or several, and so on.
 Kind = Literal[
     "reals",
     "integers",
     "per_system",
     "sizes",
     "number",
+    "positive",
     "cutoffs",
     "count",
     "counts",

@@ -118,6 +118,10 @@ def qeq(
     wanted = f.outputs((unit, reduction, forces, False, virial, False))
     each = f.outputs((unit, "atom", False, True, False, False))
     edges = boundaries(f, pbc, cell, slab_correction)
+    given = {"positions": positions, "electronegativity": electronegativity, "hardness": hardness, "widths": widths}
+    for name, x in (given | {"cell": cell, "total_charge": total_charge, "batch_idx": batch_idx}).items():
+        # All of them are read: one that has no values is refused by its own name.
+        f.untraced(f.value, name, x)
     if method is not None:
         check.word("method", method, ("ewald", "pme"))
     lattice = f.no_cell(positions) if cell is None else cell

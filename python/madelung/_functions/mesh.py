@@ -59,7 +59,7 @@ _MESH = Group(
         ),
         Parameter(
             "mesh_spacing",
-            "number",
+            "positive",
             text(
                 "in their place, how far apart nodes may be along a lattice vector, in L.",
                 torch="Where it is given the cell is read.",

@@ -11,7 +11,7 @@ from madelung._functions.framework import Framework
 from madelung._functions.parameters import BATCH_IDX, CELL, ERRORS, PBC, POSITIONS, STREAM
 from madelung._neighbors import Neighbors
 
-_CUTOFF = Parameter("cutoff", "number", text("in the unit of the positions.", jax="A Python number."))
+_CUTOFF = Parameter("cutoff", "positive", text("in the unit of the positions.", jax="A Python number."))
 _ATOMS = (
     POSITIONS.but(
         text=text(

@@ -43,7 +43,7 @@ K_CUTOFF = Parameter(
 )
 CUTOFF = Parameter(
     "cutoff",
-    "number",
+    "positive",
     text(
         "radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.",
         jax="A Python number.",
@@ -52,7 +52,7 @@ CUTOFF = Parameter(
 )
 ACCURACY = Parameter(
     "accuracy",
-    "number",
+    "positive",
     text(
         "target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that are "
         "None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as they "

@@ -28,7 +28,7 @@ _OUTPUTS = Group(
 _TYPES = Parameter("types", "integers", text("(N,), the type of each atom, from 0 to below K."), shape=("N",))
 _TAPER = Parameter(
     "taper",
-    "number",
+    "positive",
     text(
         "distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0 there to "
         "1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the cutoff. At the "

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from madelung._neighbors import STALE
 from madelung._schema import DIRECT, is_one_mesh
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class Gaps:
     def __init__(self, ptr: Any, room: int) -> None:
         self.size, self.room = ptr.shape[0], room
         counts = ptr[:, -1]
-        # A list that is too short counts as empty; its results are made NaN.
-        self.short = counts > room
+        # A list that is too short, or out of date, counts as empty; its results are made NaN.
+        self.short = (counts > room) | (ptr[:, 0] == STALE)
         counts = jnp.where(self.short, 0, counts)
         ends = jnp.cumsum(counts, dtype=counts.dtype)
         begin = ends - counts

@@ -14,6 +14,9 @@ from madelung.torch import _inputs as given
 # Errors that an op, the checks before it, or a tensor's method called on another object may raise.
 FAILURES = (AttributeError, IndexError, TypeError, ValueError, RuntimeError)
 
+# Checks of the kinds of numbers.
+NUMBERS = {"number": check.number, "positive": check.positive}
+
 
 def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Exception:
     """The error of a call that failed, in the words of this library: raised, or returned. `passed_on`: the body's."""
@@ -26,7 +29,7 @@ def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Except
         else:
             passed[item.name] = x
     if any(isinstance(x, torch.Tensor) and given.is_transformed(x) for x in _of_kind(parameters, passed, "reals")):
-        return error
+        return _renamed(error)
     first = passed[parameters[0].name]
     for p in parameters[1:]:
         if p.kind in ON_DEVICE and isinstance(passed[p.name], torch.Tensor):
@@ -54,8 +57,8 @@ def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Except
         check.fits(parameters[0].name, first, check.with_features(first))
         check.segmented(given.view("segment_idx", passed["segment_idx"], first), passed["num_segments"], len(first))
     for p in parameters:
-        if p.kind == "number" and passed[p.name] is not None:
-            (check.number if p.name in ("prefactor", "skin") else check.positive)(p.name, passed[p.name])
+        if p.kind in NUMBERS and passed[p.name] is not None:
+            NUMBERS[p.kind](p.name, passed[p.name])
     for group, values in groups.values():
         if group.name == "lists" and values[0] is None:
             given.converted(first, *values[1:])

@@ -32,13 +32,14 @@ def batched(
 
 
 def _has_room(op: Op, args: Sequence[Any]) -> bool:
-    """Whether a list has room behind its last pair, which a larger list would take for pairs, or none for all of them.
-    Where its offsets cannot be read, one that a search of a grid has just made may have."""
+    """Whether a list has room behind its last pair, which a larger list would take for pairs, or none for all of them,
+    or is out of date. Where its offsets cannot be read, one that a search of a grid has just made may have."""
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     for k in (k for k, i in enumerate(op.inputs) if i.part == "ptr"):
         ptr, pairs, kind = args[k], args[k + 1].shape[-1], args[k + 3]
         is_known = type(ptr) is torch.Tensor and ptr.is_cpu and not wrapped(ptr)
-        if bool((ptr[..., -1] != pairs).any()) if is_known else kind == DIRECTED + CHECKED:
+        # One that is out of date does not begin at 0.
+        if not ((ptr[..., 0] == 0) & (ptr[..., -1] == pairs)).all() if is_known else kind == DIRECTED + CHECKED:
             return True
     return False
 

@@ -36,6 +36,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "neighbor_shifts": SHIFTS,
     },
     "ewald_reciprocal_space": {"positions": R, "charges": Q, "cell": CELL, "alpha": 0.9, "k_cutoff": 5.0},
+    "coulomb": {"positions": R, "charges": Q, "cell": CELL, "cutoff": 2.5},
     "ewald_summation": {"positions": R, "charges": Q, "cell": CELL},
     "estimate_ewald_parameters": {"positions": R, "charges": Q, "cell": CELL},
     "neighbor_list": {"positions": R, "cutoff": 2.5, "cell": CELL},
@@ -157,6 +158,16 @@ BAD: dict[str, dict[str, list[tuple[Any, type[Exception], str]]]] = {
         "k_cutoff": [*PER_SYSTEM, (None, ValueError, "the radius")],
         "miller_batch_idx": [(WAVES, ValueError, "expected it with `miller_indices`")],
     },
+    # Whose damping is zero where none is given.
+    "coulomb": {
+        **SYSTEM,
+        **OPTIONS,
+        "cell": CELLS,
+        "alpha": [(-1.0, ValueError, "from 0 up"), *NUMBERS[2:]],
+        "cutoff": NUMBERS,
+        "exponent": [(7, ValueError, "")],
+        "pbc": [(1.5, TypeError, "True or False")],
+    },
     "ewald_summation": {
         **SYSTEM,
         **OPTIONS,
@@ -226,8 +237,16 @@ def test_two_charges_on_one_point() -> None:
     r = R.clone()
     r[3] = r[0] + CELL[1]
     for graph in (False, True):
-        with pytest.raises(ValueError, match="`positions`: expected no two atoms on one point, got atoms 0 and 3"):
-            mt.ewald_real_space(r.requires_grad_(graph), Q, CELL, 0.9, cutoff=2.0, compute_forces=graph)
+        for call in (lambda *x, **y: mt.ewald_real_space(*x, 0.9, **y), mt.coulomb):
+            with pytest.raises(ValueError, match="`positions`: expected no two atoms on one point, got atoms 0 and 3"):
+                call(r.requires_grad_(graph), Q, CELL, cutoff=2.0, compute_forces=graph)
+
+
+def test_numbers_that_may_be_zero_are_not_blamed() -> None:
+    with pytest.raises(ValueError, match="`neighbor_shifts`: expected the image of each of the"):
+        mt.coulomb(R, Q, CELL, cutoff=2.5, neighbor_list=PAIRS, neighbor_ptr=PTR)
+    with pytest.raises(ValueError, match="`features`"):
+        mt.radius_aggregate(R, R, R[:3], 2.0, 1.0, eps=0.0)
 
 
 def test_lists_that_do_not_fit() -> None:
