@@ -98,7 +98,7 @@ def annotation(p: Parameter, namespace: Namespace) -> str:
         "word": "Literal[" + ", ".join(f'"{word}"' for word in p.words) + "]",
         "stream": "Any",
         "neighbors": "Neighbors",
-        "exclusions": array if array == "Any" else f"{array} | tuple[{array}, ...]",
+        "exclusions": array if array == "Any" else f"{array} | tuple[{array} | float | None, ...]",
     }[p.kind]
     return f"{kind} | None" if (p.default is None or p.or_none) and kind != "Any" else kind
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,31 @@ def test_a_batch_is_its_systems() -> None:
             assert np.array_equal(both[n][b] if n == 3 else both[n][idx == b], x)
 
 
+@pytest.mark.parametrize("space", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_factors_of_all_pairs_and_integers(space: str, dtype: Any) -> None:
+    """One number stands for as many of them, an integer for the real number."""
+    module, array = (mn, np.asarray) if space == "numpy" else (required(f"madelung.{space}"), None)
+    if space == "torch":
+        array = required("torch").as_tensor
+    elif space == "jax":
+        array = required("jax").numpy.asarray
+    with contextlib.nullcontext() if space != "jax" else required("jax").enable_x64(True):
+        r, q, h = (array(x.astype(dtype)) for x in charges())
+
+        def energies(factors: Any) -> np.ndarray:
+            exclusions = (array(PAIRS), factors)
+            return np.asarray(module.ewald_real_space(r, q, h, 0.5, cutoff=9.0, exclusions=exclusions))
+
+        half = energies(array(np.full(5, 0.5, dtype)))
+        for one in (0.5, np.float64(0.5), np.float32(0.5), array(np.asarray(0.5, dtype)), [0.5] * 5):
+            assert np.array_equal(energies(one), half)
+        whole = energies(array(FACTORS.round().astype(dtype)))
+        for integers in (array(FACTORS.round().astype(np.int32)), FACTORS.round().astype(int).tolist()):
+            assert np.array_equal(energies(integers), whole)
+        assert np.array_equal(energies(0), energies(None))
+
+
 @pytest.mark.parametrize(
     ("exclusions", "message"),
     [
@@ -163,6 +189,8 @@ def test_a_batch_is_its_systems() -> None:
         (np.array([0, 1], np.int32), r"shape \(P, 2\)"),
         (np.array([[0.0, 1.0]]), "integers"),
         ((PAIRS, FACTORS[:2]), r"shape \(5,\)"),
+        ((PAIRS, "0.5"), "float64"),
+        ((PAIRS, np.nan), "finite"),
         ((PAIRS, FACTORS, np.zeros((2, 3), np.int32)), "shifts of 5 pairs"),
         ((PAIRS, np.full(5, np.nan)), "finite"),
         ((PAIRS, FACTORS, np.zeros((5, 3), np.int32), 1), "a tuple of pairs, factors and images"),

@@ -16,10 +16,10 @@ EXCLUSIONS = Parameter(
     "exclusions",
     "exclusions",
     text(
-        "pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which their "
-        "energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P, 3), the "
-        "nearest by default. A factor counts for the whole interaction of the pair, in the real and the reciprocal "
-        "part alike; a pair that is left out may lie on one point.",
+        "pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for all, "
+        "by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and "
+        "images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and "
+        "the reciprocal part alike; a pair that is left out may lie on one point.",
     ),
     None,
     without=("cuda",),
@@ -63,7 +63,12 @@ def excluded_pairs(f: Framework, system: Any, atoms: tuple[Any, ...], exclusions
     pairs = integers(pairs, 2)
     count = pairs.shape[0]
     images = f.indices(np.empty((0, 3), np.int32), r) if images is None else integers(images, 3)
-    factors = f.numbers(np.zeros(count), r) if factors is None else f.table("exclusions", factors, ("P",), system)
+    if factors is None:
+        factors = f.numbers(np.zeros(count), r)
+    elif isinstance(factors, (int, float)) or getattr(factors, "ndim", 1) == 0:
+        factors = f.numbers(np.ones(count), r) * f.table("exclusions", factors, (), system, exact=True)
+    else:
+        factors = f.table("exclusions", factors, ("P",), system, exact=True)
     check.fits("exclusions", factors, (count,))
     _, cell, pbc, _ = atoms
     axes = f.indices(np.empty((0, 3), np.int32), r) if pbc is None else f.axes("pbc", pbc, system)

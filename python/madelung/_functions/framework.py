@@ -122,8 +122,9 @@ class Framework(Protocol):
         """Results one after the other along their first axis: with derivatives where they have them."""
         ...
 
-    def table(self, name: str, x: Any, shape: Sequence[int | str], system: Any) -> Any:
-        """An array of real numbers of the positions' dtype: with derivatives where it has them."""
+    def table(self, name: str, x: Any, shape: Sequence[int | str], system: Any, exact: bool = False) -> Any:
+        """An array of real numbers of the positions' dtype: with derivatives where it has them. `exact`: or of
+        integers."""
         ...
 
     def per_system(self, name: str, x: Any, system: Any) -> Any:

@@ -137,10 +137,10 @@ class Cuda(Stream, Immediate):
         """See `Framework`; on the host."""
         return self.uploaded(np.concatenate([x.numpy() for x in arrays]))
 
-    def table(self, name: str, x: Any, shape: Sequence[int | str], system: System) -> Array:
+    def table(self, name: str, x: Any, shape: Sequence[int | str], system: System, exact: bool = False) -> Array:
         """See `Framework`."""
         r = system.positions
-        return self.reals(name, x if isinstance(x, (Array, np.ndarray)) else np.asarray(x, r.dtype), shape, r)
+        return self.reals(name, x if isinstance(x, (Array, np.ndarray)) else np.asarray(x, r.dtype), shape, r, exact)
 
     def axes(self, name: str, x: Any, system: System) -> Array:
         """See `Framework`; read, but for integers of each system."""

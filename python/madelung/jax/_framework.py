@@ -174,10 +174,10 @@ class Jax(Immediate):
         return jnp.concatenate(arrays)
 
     @staticmethod
-    def table(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
+    def table(name: str, x: Any, shape: Sequence[int | str], system: System, exact: bool = False) -> Any:
         """See `Framework`."""
         x = x if isinstance(x, (jax.Array, np.ndarray)) else np.asarray(x, system.positions.dtype)
-        return given.reals(name, x, shape, system.positions)
+        return given.reals(name, x, shape, system.positions, exact)
 
     @staticmethod
     def per_system(name: str, x: Any, system: System) -> Any:

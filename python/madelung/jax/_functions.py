@@ -433,11 +433,11 @@ def coulomb(
     alpha: float = 0.0, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
     neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
     neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    exponent: int = 1, pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    fill_value: int | None = None, half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1, pbc: Any = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def coulomb(
@@ -445,10 +445,11 @@ def coulomb(
     alpha: float = 0.0, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
     neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
     neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    exponent: int = 1, pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    fill_value: int | None = None, half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1, pbc: Any = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def coulomb(
@@ -466,7 +467,7 @@ def coulomb(
     neighbor_matrix_shifts: ArrayLike | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     pbc: Any = None,
     batch_idx: ArrayLike | None = None,
@@ -498,10 +499,10 @@ def coulomb(
             Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
@@ -771,10 +772,11 @@ def ewald_real_space(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    cutoff: float | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+    cutoff: float | None = None, exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+    exponent: int = 1, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def ewald_real_space(
@@ -782,10 +784,10 @@ def ewald_real_space(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    cutoff: float | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    cutoff: float | None = None, exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+    exponent: int = 1, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def ewald_real_space(
@@ -803,7 +805,7 @@ def ewald_real_space(
     fill_value: int | None = None,
     half_fill: bool = False,
     cutoff: float | None = None,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -832,10 +834,10 @@ def ewald_real_space(
         half_fill: whether the list that is given has every pair once. Not under `jit`.
         cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count. A
             Python number.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
@@ -895,20 +897,21 @@ def ewald_real_space(
 def ewald_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike,
     k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
-    miller_batch_idx: ArrayLike | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    exponent: int = 1, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    miller_batch_idx: ArrayLike | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def ewald_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike,
     k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
-    miller_batch_idx: ArrayLike | None = None, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    exponent: int = 1, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    miller_batch_idx: ArrayLike | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def ewald_reciprocal_space(
@@ -920,7 +923,7 @@ def ewald_reciprocal_space(
     *,
     miller_indices: ArrayLike | None = None,
     miller_batch_idx: ArrayLike | None = None,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -944,10 +947,10 @@ def ewald_reciprocal_space(
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
         miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
             each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
@@ -1005,8 +1008,8 @@ def ewald_summation(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1, widths: ArrayLike | None = None,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
     method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
@@ -1020,8 +1023,8 @@ def ewald_summation(
     neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1, widths: ArrayLike | None = None,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
     method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
@@ -1045,7 +1048,7 @@ def ewald_summation(
     neighbor_matrix_shifts: ArrayLike | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     widths: ArrayLike | None = None,
     accuracy: float | None = 1e-6,
@@ -1092,10 +1095,10 @@ def ewald_summation(
             Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
@@ -1538,8 +1541,8 @@ def pme_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
     mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1, batch_idx: ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
@@ -1548,9 +1551,10 @@ def pme_reciprocal_space(
     positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, alpha: float | ArrayLike, *,
     mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None, exponent: int = 1, batch_idx: ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def pme_reciprocal_space(
@@ -1562,7 +1566,7 @@ def pme_reciprocal_space(
     mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
     spline_order: int | tuple[int, ...] | None = None,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -1591,10 +1595,10 @@ def pme_reciprocal_space(
         spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
             over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
             accuracy.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
@@ -1652,12 +1656,12 @@ def particle_mesh_ewald(
     cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
     neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
     neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    exponent: int = 1, widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    fill_value: int | None = None, half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def particle_mesh_ewald(
@@ -1667,11 +1671,12 @@ def particle_mesh_ewald(
     cutoff: float | ArrayLike | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
     neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
     neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
-    exponent: int = 1, widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None,
-    slab_correction: bool = False, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    fill_value: int | None = None, half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def particle_mesh_ewald(
@@ -1692,7 +1697,7 @@ def particle_mesh_ewald(
     neighbor_matrix_shifts: ArrayLike | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     widths: ArrayLike | None = None,
     accuracy: float | None = 1e-6,
@@ -1740,10 +1745,10 @@ def particle_mesh_ewald(
             Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
         half_fill: whether the list that is given has every pair once. Not under `jit`.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see

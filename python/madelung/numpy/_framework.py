@@ -105,11 +105,11 @@ class Numpy(Immediate):
         return np.concatenate(arrays)
 
     @staticmethod
-    def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
+    def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges, exact: bool = False) -> Any:
         """See `Framework`."""
         r = system.positions
         is_own = isinstance(x, np.ndarray) or not hasattr(x, "dtype")
-        return check.reals(name, x if is_own else np.asarray(x, r.dtype), shape, r)
+        return check.reals(name, x if is_own else np.asarray(x, r.dtype), shape, r, exact)
 
     @staticmethod
     def per_system(name: str, x: Any, system: check.Charges) -> Any:

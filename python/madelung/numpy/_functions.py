@@ -414,8 +414,8 @@ def coulomb(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1, pbc: Any = None,
-    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    pbc: Any = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
 ) -> npt.NDArray: ...
@@ -426,8 +426,8 @@ def coulomb(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1, pbc: Any = None,
-    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    pbc: Any = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
 ) -> tuple[npt.NDArray, ...]: ...
@@ -447,7 +447,7 @@ def coulomb(
     neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     pbc: Any = None,
     batch_idx: npt.ArrayLike | None = None,
@@ -478,10 +478,10 @@ def coulomb(
             Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
@@ -737,7 +737,7 @@ def ewald_real_space(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
@@ -749,7 +749,7 @@ def ewald_real_space(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
@@ -770,7 +770,7 @@ def ewald_real_space(
     fill_value: int | None = None,
     half_fill: bool = False,
     cutoff: float | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -797,10 +797,10 @@ def ewald_real_space(
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
         cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -855,8 +855,9 @@ def ewald_real_space(
 def ewald_reciprocal_space(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike,
     k_cutoff: float | npt.ArrayLike | None = None, *, miller_indices: npt.ArrayLike | None = None,
-    miller_batch_idx: npt.ArrayLike | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    exponent: int = 1, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    miller_batch_idx: npt.ArrayLike | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
 ) -> npt.NDArray: ...
@@ -864,8 +865,9 @@ def ewald_reciprocal_space(
 def ewald_reciprocal_space(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike,
     k_cutoff: float | npt.ArrayLike | None = None, *, miller_indices: npt.ArrayLike | None = None,
-    miller_batch_idx: npt.ArrayLike | None = None, exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
-    exponent: int = 1, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
+    miller_batch_idx: npt.ArrayLike | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
 ) -> tuple[npt.NDArray, ...]: ...
@@ -879,7 +881,7 @@ def ewald_reciprocal_space(
     *,
     miller_indices: npt.ArrayLike | None = None,
     miller_batch_idx: npt.ArrayLike | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -902,10 +904,10 @@ def ewald_reciprocal_space(
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
         miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
             each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -959,7 +961,7 @@ def ewald_summation(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
     widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
     method: Literal["direct", "list"] | None = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
@@ -974,7 +976,7 @@ def ewald_summation(
     neighbor_ptr: npt.ArrayLike | None = None, neighbor_shifts: npt.ArrayLike | None = None,
     neighbor_matrix: npt.ArrayLike | None = None, neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
     widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
     method: Literal["direct", "list"] | None = None, batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
@@ -999,7 +1001,7 @@ def ewald_summation(
     neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     widths: npt.ArrayLike | None = None,
     accuracy: float | None = 1e-6,
@@ -1039,10 +1041,10 @@ def ewald_summation(
             Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
@@ -1458,7 +1460,7 @@ def pme_reciprocal_space(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
     mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
@@ -1468,7 +1470,7 @@ def pme_reciprocal_space(
     positions: npt.ArrayLike, charges: npt.ArrayLike, cell: npt.ArrayLike, alpha: float | npt.ArrayLike, *,
     mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False,
@@ -1483,7 +1485,7 @@ def pme_reciprocal_space(
     mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
     spline_order: int | tuple[int, ...] | None = None,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     batch_idx: npt.ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -1511,10 +1513,10 @@ def pme_reciprocal_space(
         spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
             over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
             accuracy.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -1568,7 +1570,7 @@ def particle_mesh_ewald(
     neighbor_list: npt.ArrayLike | None = None, neighbor_ptr: npt.ArrayLike | None = None,
     neighbor_shifts: npt.ArrayLike | None = None, neighbor_matrix: npt.ArrayLike | None = None,
     neighbor_matrix_shifts: npt.ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
     widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
@@ -1583,7 +1585,7 @@ def particle_mesh_ewald(
     neighbor_list: npt.ArrayLike | None = None, neighbor_ptr: npt.ArrayLike | None = None,
     neighbor_shifts: npt.ArrayLike | None = None, neighbor_matrix: npt.ArrayLike | None = None,
     neighbor_matrix_shifts: npt.ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None, exponent: int = 1,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None, exponent: int = 1,
     widths: npt.ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
     batch_idx: npt.ArrayLike | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
@@ -1608,7 +1610,7 @@ def particle_mesh_ewald(
     neighbor_matrix_shifts: npt.ArrayLike | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
-    exclusions: npt.ArrayLike | tuple[npt.ArrayLike, ...] | None = None,
+    exclusions: npt.ArrayLike | tuple[npt.ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     widths: npt.ArrayLike | None = None,
     accuracy: float | None = 1e-6,
@@ -1650,10 +1652,10 @@ def particle_mesh_ewald(
             Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see

@@ -119,6 +119,12 @@ class Calls:
         """See `Framework`."""
         return torch.as_tensor(values, dtype=like.dtype, device=like.device)
 
+    @staticmethod
+    def table(name: str, x: Any, shape: Sequence[int | str], system: Any, exact: bool = False) -> torch.Tensor:
+        """See `Framework`; the op checks it."""
+        x = x if isinstance(x, torch.Tensor) else given.tensor_of(name, x, system.positions)
+        return given.exact(x, system.positions) if exact else x
+
     @classmethod
     def counted(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
         """See `Framework`."""

@@ -123,11 +123,6 @@ class _Mode(Calls):
         return torch.eye(3, dtype=positions.dtype, device=positions.device)
 
     @staticmethod
-    def table(name: str, x: Any, shape: Sequence[int | str], system: System) -> torch.Tensor:
-        """See `Framework`; the op checks it."""
-        return x if isinstance(x, torch.Tensor) else given.tensor_of(name, x, system.positions)
-
-    @staticmethod
     def distance(name: str, x: Any) -> float | None:
         """See `Framework`."""
         return x if x is None or type(x) is float else check.positive(name, x)

@@ -491,7 +491,7 @@ def coulomb(
     neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None,
     neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, pbc: Any = None,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1, pbc: Any = None,
     batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
@@ -502,7 +502,7 @@ def coulomb(
     neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None,
     neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, pbc: Any = None,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1, pbc: Any = None,
     batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
     hybrid_forces: bool = False,
@@ -523,7 +523,7 @@ def coulomb(
     neighbor_matrix_shifts: Tensor | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None,
     exponent: int = 1,
     pbc: Any = None,
     batch_idx: Tensor | None = None,
@@ -555,10 +555,10 @@ def coulomb(
             Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
@@ -849,21 +849,22 @@ def ewald_real_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *, neighbors: Neighbors | None = None,
     neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
     neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
-    half_fill: bool = False, cutoff: float | None = None, exclusions: Tensor | tuple[Tensor, ...] | None = None,
-    exponent: int = 1, batch_idx: Tensor | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    half_fill: bool = False, cutoff: float | None = None,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Tensor: ...
 @overload
 def ewald_real_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *, neighbors: Neighbors | None = None,
     neighbor_list: Tensor | None = None, neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None,
     neighbor_matrix: Tensor | None = None, neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None,
-    half_fill: bool = False, cutoff: float | None = None, exclusions: Tensor | tuple[Tensor, ...] | None = None,
-    exponent: int = 1, batch_idx: Tensor | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    half_fill: bool = False, cutoff: float | None = None,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
 def ewald_real_space(
@@ -881,7 +882,7 @@ def ewald_real_space(
     fill_value: int | None = None,
     half_fill: bool = False,
     cutoff: float | None = None,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None,
     exponent: int = 1,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
@@ -909,10 +910,10 @@ def ewald_real_space(
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
         cutoff: radius of the real-space sum, in L. May be left out where a list is given: then all its pairs count.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -980,8 +981,8 @@ def ewald_real_space(
 def ewald_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, k_cutoff: float | Tensor | None = None, *,
     miller_indices: Tensor | None = None, miller_batch_idx: Tensor | None = None,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, batch_idx: Tensor | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Tensor: ...
@@ -989,9 +990,10 @@ def ewald_reciprocal_space(
 def ewald_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, k_cutoff: float | Tensor | None = None, *,
     miller_indices: Tensor | None = None, miller_batch_idx: Tensor | None = None,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, batch_idx: Tensor | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
 def ewald_reciprocal_space(
@@ -1003,7 +1005,7 @@ def ewald_reciprocal_space(
     *,
     miller_indices: Tensor | None = None,
     miller_batch_idx: Tensor | None = None,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None,
     exponent: int = 1,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
@@ -1027,10 +1029,10 @@ def ewald_reciprocal_space(
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
         miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system of
             each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one system.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -1095,8 +1097,8 @@ def ewald_summation(
     miller_batch_idx: Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
     neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, widths: Tensor | None = None,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1,
+    widths: Tensor | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
     method: Literal["direct", "list"] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
     compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
@@ -1109,8 +1111,8 @@ def ewald_summation(
     miller_batch_idx: Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
     neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, widths: Tensor | None = None,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1,
+    widths: Tensor | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
     method: Literal["direct", "list"] | None = None, batch_idx: Tensor | None = None, prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
@@ -1134,7 +1136,7 @@ def ewald_summation(
     neighbor_matrix_shifts: Tensor | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None,
     exponent: int = 1,
     widths: Tensor | None = None,
     accuracy: float | None = 1e-6,
@@ -1184,10 +1186,10 @@ def ewald_summation(
             Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
@@ -1678,8 +1680,8 @@ def pme_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *,
     mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, batch_idx: Tensor | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Tensor: ...
@@ -1688,9 +1690,10 @@ def pme_reciprocal_space(
     positions: Tensor, charges: Tensor, cell: Tensor, alpha: float | Tensor, *,
     mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, batch_idx: Tensor | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
 def pme_reciprocal_space(
@@ -1702,7 +1705,7 @@ def pme_reciprocal_space(
     mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
     mesh_spacing: float | None = None,
     spline_order: int | tuple[int, ...] | None = None,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None,
     exponent: int = 1,
     batch_idx: Tensor | None = None,
     prefactor: float = 1.0,
@@ -1732,10 +1735,10 @@ def pme_reciprocal_space(
         spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p − 1,
             over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for its
             accuracy.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
@@ -1801,9 +1804,9 @@ def particle_mesh_ewald(
     cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
     neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, widths: Tensor | None = None,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Tensor | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1,
+    widths: Tensor | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Tensor: ...
@@ -1815,10 +1818,11 @@ def particle_mesh_ewald(
     cutoff: float | Tensor | None = None, neighbors: Neighbors | None = None, neighbor_list: Tensor | None = None,
     neighbor_ptr: Tensor | None = None, neighbor_shifts: Tensor | None = None, neighbor_matrix: Tensor | None = None,
     neighbor_matrix_shifts: Tensor | None = None, fill_value: int | None = None, half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None, exponent: int = 1, widths: Tensor | None = None,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Tensor | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None, exponent: int = 1,
+    widths: Tensor | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
+    batch_idx: Tensor | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Tensor, ...]: ...
 # fmt: on
 def particle_mesh_ewald(
@@ -1839,7 +1843,7 @@ def particle_mesh_ewald(
     neighbor_matrix_shifts: Tensor | None = None,
     fill_value: int | None = None,
     half_fill: bool = False,
-    exclusions: Tensor | tuple[Tensor, ...] | None = None,
+    exclusions: Tensor | tuple[Tensor | float | None, ...] | None = None,
     exponent: int = 1,
     widths: Tensor | None = None,
     accuracy: float | None = 1e-6,
@@ -1886,10 +1890,10 @@ def particle_mesh_ewald(
             Without a list the call builds one.
         neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix.
         half_fill: whether the list that is given has every pair once.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,) by which
-            their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images (P,
-            3), the nearest by default. A factor counts for the whole interaction of the pair, in the real and the
-            reciprocal part alike; a pair that is left out may lie on one point.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
