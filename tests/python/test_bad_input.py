@@ -392,3 +392,20 @@ def test_results_beyond_the_dtype_are_an_error():
     cell = (CELL * 1e-3).astype(np.float32)
     with pytest.raises(ValueError, match="`"):
         mn.ewald_summation(tiny, np.full(4, 1e30, np.float32), cell)
+
+
+def test_lists_are_looked_at_in_every_call():
+    """One that was good and is written to, as the offsets that go through all integers."""
+    arrays = {"neighbor_list": PAIRS.copy(), "neighbor_ptr": PTR.copy(), "neighbor_shifts": SHIFTS.copy()}
+    expected = mn.ewald_real_space(R, Q, CELL, 0.9, cutoff=2.5, **arrays)
+    far = 2_000_000_000
+    changes = [("neighbor_list", (row, n), value) for row, n, value in ((0, 0, 1), (1, 3, 4), (1, 2, -1), (1, 0, 2))]
+    changes += [("neighbor_shifts", (4, 1), 3), ("neighbor_ptr", 0, 1), ("neighbor_ptr", 2, 0), ("neighbor_ptr", 4, 3)]
+    changes += [("neighbor_ptr", slice(1, 4), [far, -far, far])]
+    for name, at, value in changes:
+        good = arrays[name].copy()
+        arrays[name][at] = value
+        with pytest.raises(ValueError, match="`neighbor_(list|ptr|shifts)`: expected"):
+            mn.ewald_real_space(R, Q, CELL, 0.9, cutoff=2.5, **arrays)
+        arrays[name][...] = good
+        assert np.array_equal(mn.ewald_real_space(R, Q, CELL, 0.9, cutoff=2.5, **arrays), expected)

@@ -33,6 +33,16 @@ def _atoms(positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, bat
     return r, h, rows, *check.groups(batch_idx, batch_ptr, len(r), systems).of(len(r)), reach, bits
 
 
+def _is_in_rows(found: check.Neighbors) -> bool:
+    """Whether a full list is as ops take it, which check the rest of it for less than a copy costs."""
+    pairs, ptr = found.neighbor_list, found.neighbor_ptr
+    if pairs is None or ptr is None or found.half_fill:
+        return False
+    if ptr[0] != 0 or ptr[-1] != pairs.shape[1] or (ptr[1:] < ptr[:-1]).any():
+        return False
+    return np.array_equal(pairs[0], np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr)))
+
+
 class Numpy(Immediate):
     """The framework of `madelung.numpy`: see `madelung._functions.framework.Framework`."""
 
@@ -163,7 +173,11 @@ class Numpy(Immediate):
                 _neighbors.refuse_cell()
             return _neighbors.checked(given, atoms, cutoff, plain)
         found = check.neighbors(atoms, *plain)
-        return None if found is None else (*_native.full_list(found, atoms), FULL + CHECKED)
+        if found is None:
+            return None
+        if _is_in_rows(found):
+            return found.neighbor_ptr, found.neighbor_list[1], found.shifts, FULL
+        return *_native.full_list(found, atoms), FULL + CHECKED
 
     @staticmethod
     def kept(make: Any, key: Any, like: Any) -> tuple[Any, ...]:
