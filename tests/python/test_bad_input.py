@@ -96,7 +96,7 @@ FLAGS = [("an integer", 1), ("a string", "yes"), ("None", None), ("an array", np
 COUNTS = [("negative", -1), ("a float", 3.0), ("a string", "3"), ("bool", True), ("huge", 2**40)]
 
 NEIGHBORS = {
-    "cutoff": [*BAD_NUMBERS, ("None", None), ("an array", np.ones(2))],
+    "cutoff": [*BAD_NUMBERS, ("tiny", 1e-300), ("None", None), ("an array", np.ones(2))],
     "cell": CELLS,
     "pbc": PBC,
     "batch_idx": BATCHES,

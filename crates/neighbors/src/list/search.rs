@@ -355,10 +355,16 @@ fn place<'a>(
         return Ok(most);
     }
     let i = (0..atoms).find(|i| too_far(&placed[*i], batch.of(*i))).unwrap_or_default();
+    let (r, cutoff) = (positions[i], cutoff(batch.of(i)));
+    // Of two lengths that do not go together the one that is farther from one.
+    if placed[i].wrap != [i32::MAX; 3] && largest(&[placed[i].at]) * cutoff < 1.0 {
+        let expected = format!("at least 1e-15 of the coordinates, such as {r:?} of atom {i}");
+        return Err(Error::argument("cutoff", expected, format!("{cutoff:e}")));
+    }
     Err(Error::argument(
         "positions",
         format!("coordinates within {FARTHEST} boxes and 1e15 cutoffs of the origin"),
-        format!("{:?} for atom {i}", positions[i]),
+        format!("{r:?} for atom {i}"),
     ))
 }
 
