@@ -254,3 +254,64 @@ def test_jax() -> None:
                 for a, b in zip(of(*arrays), expected):
                     assert np.abs(np.asarray(a) - b).max() < 1e-12 * np.abs(b).max()
         check_jax(lambda r, q, f: energies(r, q, arrays[2], f, wanted={}), [arrays[0], arrays[1], arrays[3]])
+
+
+@pytest.mark.parametrize("form", ["rows", "clusters", "coo"])
+def test_transforms_of_jax(form: str) -> None:
+    """With lists from outside, of which a transform knows nothing, each call has the results of an eager one."""
+    jax, mj = required("jax"), required("madelung.jax")
+    np_of = jax.numpy
+    with jax.enable_x64(True):
+        r, q, h = map(np_of.asarray, charges(7))
+        miller, _ = mj.generate_miller_indices(h, 4.0)
+        if form == "coo":
+            lists = dict(zip(("neighbor_list", "neighbor_ptr", "neighbor_shifts"), mj.neighbor_list(r, 5.0, h)))
+        else:
+            lists = {"neighbors": mj.find_neighbors(r, 5.0, h, form=form)}
+
+        def energies(r: Any, f: Any, lists: Any = lists) -> Any:
+            given = {"cutoff": 5.0, "miller_indices": miller, "accuracy": None, **lists}
+            return mj.ewald_summation(r, q, h, 0.5, **given, exclusions=(PAIRS, f), **EVERYTHING)
+
+        def loss(r: Any, f: Any) -> Any:
+            return sum((x**2).sum() for x in energies(r, f))
+
+        at, factors = np_of.stack([r, r + 0.01 * np_of.sin(50 * r)]), np_of.asarray([FACTORS, 1.0 - FACTORS])
+        gradient = jax.grad(loss, (0, 1))
+        expected = [[*energies(*x), *gradient(*x)] for x in zip(at, factors)]
+        calls: dict[str, Any] = {
+            "jit": lambda: zip(*([*jax.jit(energies)(*x), *jax.jit(gradient)(*x)] for x in zip(at, factors))),
+            "list as argument": lambda: zip(*([*jax.jit(energies)(*x, lists)] for x in zip(at, factors))),
+            "vmap": lambda: [*jax.vmap(energies)(at, factors), *jax.vmap(gradient)(at, factors)],
+            "jit of vmap": lambda: jax.jit(jax.vmap(gradient))(at, factors),
+        }
+        for name, call in calls.items():
+            want = [[*e[-2:]] if name == "jit of vmap" else e for e in expected]
+            for found, each in zip(call(), zip(*want)):
+                for a, b in zip(found, each, strict=True):
+                    assert np.abs(a - b).max() < 1e-12 * np.abs(b).max(), name
+
+
+@pytest.mark.parametrize("form", ["rows", "clusters", "capacity"])
+def test_lists_that_are_none_stay_none(form: str) -> None:
+    """What is made of a list of another cell, or of one that has overflowed, is NaN with exclusions too."""
+    jax, mj = required("jax"), required("madelung.jax")
+    with jax.enable_x64(True):
+        r, q, h = map(jax.numpy.asarray, charges(8))
+        names = ("neighbor_list", "neighbor_ptr", "neighbor_shifts")
+        lists = {} if form == "capacity" else {"neighbors": mj.find_neighbors(r, 5.0, h, form=form)}
+
+        def energies(h: Any, lists: Any, exclusions: Any = PAIRS) -> Any:
+            if form == "capacity":
+                lists = dict(zip(names, mj.neighbor_list(r, 5.0, h, capacity=len(r))))
+            return mj.ewald_real_space(r, q, h, 0.5, cutoff=5.0, **lists, exclusions=exclusions)
+
+        stretched = 1.01 * h
+        assert np.isnan(jax.jit(energies)(stretched, lists)).all()
+        found = jax.vmap(lambda h: energies(h, lists))(jax.numpy.stack([h, stretched]))
+        assert np.isnan(found[1]).all()
+        if form != "capacity":
+            assert np.array_equal(found[0], energies(h, lists))
+        # So are the lists of some of its pairs.
+        cut = jax.jit(lambda r: mj.neighbor_list(r, (5.0, 4.0), h, capacity=len(r)))
+        assert all(bool(overflow) for *_, overflow in cut(r))

@@ -8,6 +8,7 @@
 use madelung_bridge::unfit;
 use madelung_core::array::{Array, DType, Data, Place, View};
 use madelung_core::stop::caught;
+use madelung_core::structure::pairs::clusters::STALE;
 use madelung_core::{Error, Result};
 use madelung_cuda::{Arena, Stream};
 use std::any::Any;
@@ -444,14 +445,20 @@ impl Output<'_> {
         Err(unfit(array.dtype(), array.shape(), &self.shape))
     }
 
-    /// Sets all elements to NaN (integers to 0).
+    /// Sets all elements to NaN, and integers to those of a list that is out of date and longer than every room, so that what is
+    /// made of it is poisoned in turn.
     pub(crate) fn poison(&mut self) -> Result<()> {
+        let is_real = dtype_of(self.dtype).is_some_and(|dtype| dtype.is_real());
         // All bits set is a NaN in every format.
-        let byte = if dtype_of(self.dtype).is_some_and(|dtype| dtype.is_real()) { 0xff } else { 0 };
+        let byte = if is_real { 0xff } else { 0x7f };
         let whole = self.bytes()?;
         if whole > 0 {
             // SAFETY: the result has `whole` bytes.
             unsafe { std::ptr::write_bytes(self.data, byte, whole) };
+        }
+        if whole >= size_of::<i32>() && dtype_of(self.dtype) == Some(DType::I32) {
+            // SAFETY: the result has an element, which is an i32.
+            unsafe { self.data.cast::<i32>().write_unaligned(STALE) };
         }
         Ok(())
     }

@@ -237,20 +237,15 @@ fn renewed(
     }
 }
 
-/// Writes a list to arrays with room for more; images of rows as three integers, and behind the last pair the number of atoms.
+/// Writes a list to arrays with room for more; images of rows as three integers.
 fn write(arrays: &mut ListArrays, list: Neighbors<'static>) -> Result<()> {
     let Neighbors::Rows(rows) = list else { return arrays.write(&list) };
-    let (atoms, pairs) = (rows.rows(), rows.len());
+    let atoms = rows.rows();
     let csr = rows.into_csr();
     let images = Shifts::Triples(csr.shifts.into_owned().into());
     let others = csr.others.into_owned();
     let rows = PairList::from_search(csr.neighbor_ptr.into_owned(), others, images, atoms, Kind::Full)?;
-    arrays.write(&Neighbors::Rows(rows))?;
-    if let Array::I32(columns) = &mut arrays.columns {
-        let used = if pairs <= columns.len() { pairs } else { 0 };
-        columns[used..].fill(atoms as i32);
-    }
-    Ok(())
+    arrays.write(&Neighbors::Rows(rows))
 }
 
 fn on_device(

@@ -86,7 +86,7 @@ def without(f: Framework, pairs: tuple[Any, ...], excluded: Excluded | None) -> 
     if len(columns.shape) == 2:
         rooms = (index.shape[0], columns.shape[0], pairs[2].shape[0])
         return *f.search("clusters_without", *both, *rooms), FULL + CHECKED
-    room = -1 if f.is_readable(index) else columns.shape[0]
+    room = -1 if f.is_readable(*both) else columns.shape[0]
     return *f.counted("rows_without", *both, room), FULL + CHECKED
 
 

@@ -73,6 +73,35 @@ def test_compile(reduction: str, hybrid: bool, backend: str) -> None:
             torch.testing.assert_close(compiled(*y, *given), f(*x, *given), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("form", ["rows", "clusters", "coo", "capacity"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_exclusions(form: str, dynamic: bool) -> None:
+    """Pairs that are in the list are left out of it in a graph too, which has as many entries as before."""
+    names = ("neighbor_list", "neighbor_ptr", "neighbor_shifts")
+
+    def f(r: Any, q: Any, h: Any, factors: Any, pairs: Any, given: Any, miller: Any) -> tuple[torch.Tensor, ...]:
+        if form == "capacity":
+            given = dict(zip(names, mt.neighbor_list(r, 4.0, h, capacity=4096)))
+        given = {"cutoff": 4.0, "miller_indices": miller, "exclusions": (pairs, factors), **given, **EVERYTHING}
+        return mt.ewald_summation(r, q, h, ALPHA, **given)
+
+    compiled = torch.compile(f, fullgraph=True, dynamic=dynamic, backend="inductor" if form == "coo" else "aot_eager")
+    for atoms in (5, 7) if dynamic else (5,):
+        r, q, h = system(atoms)
+        pairs = torch.tensor([[0, 1], [3, 2], [1, 4]], device=r.device)
+        given: dict[str, Any] = {}
+        if form in ("rows", "clusters"):
+            given = {"neighbors": mt.find_neighbors(r, 4.0, h, form=form)}
+        elif form == "coo":
+            given = dict(zip(names, mt.neighbor_list(r, 4.0, h)))
+        miller, _ = mt.generate_miller_indices(h, 6.0)
+        factors = q.new_tensor([0.0, 0.3, 1.0])
+        x, y = leaves(r, q, h, factors), leaves(r, q, h, factors)
+        expected, got = f(*x, pairs, given, miller), compiled(*y, pairs, given, miller)
+        for a, b in zip((*got, *gradients(got, y)), (*expected, *gradients(expected, x))):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_export(strict: bool) -> None:
     r, q, h = system()

@@ -197,7 +197,7 @@ FUNCTION settle(Without a, const i64* ptr, int* offsets, int* others, int* shift
     if (at == 0 && total > a.capacity) raise(a.word, CAPACITY, a.room);
   }
   if (at < a.capacity && (at >= total || total > a.capacity)) {
-    others[at] = 0;
+    others[at] = int(a.rows);
     for (int k = 0; k < 3; ++k) shifts[3 * at + k] = 0;
   }
 }

@@ -35,8 +35,8 @@ impl ListArrays {
         Ok(arrays)
     }
 
-    /// Writes a list to arrays with room for more; numbers behind it are zero. Of a list that does not fit no pair is left: true
-    /// offsets, which pass the room, or a header with the sizes and a status.
+    /// Writes a list to arrays with room for more, filled up with zeros, columns of rows with the number of atoms. Of a list that
+    /// does not fit no pair is left: true offsets, which pass the room, or a header with the sizes and a status.
     ///
     /// # Errors
     /// Arrays of another form than the list's.
@@ -51,11 +51,15 @@ impl ListArrays {
         for ((flat, _), room) in parts.iter().zip(&rooms) {
             fits &= room.as_ref().is_ok_and(|room| flat.len() <= room.len());
         }
-        for ((flat, _), room) in parts.iter().zip(&mut rooms) {
+        let fills = match list {
+            Neighbors::Rows(list) => [0, list.rows() as i32, 0],
+            Neighbors::Clusters(_) => [0; 3],
+        };
+        for (((flat, _), room), fill) in parts.iter().zip(&mut rooms).zip(fills) {
             let Ok(room) = room else { continue };
             let flat: &[i32] = if fits { flat } else { &[] };
             room[..flat.len()].copy_from_slice(flat);
-            room[flat.len()..].fill(0);
+            room[flat.len()..].fill(fill);
         }
         let [index, ..] = rooms;
         let index = index?;
