@@ -169,4 +169,4 @@ class Calls:
     @staticmethod
     def indices(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
         """See `Framework`."""
-        return like.new_tensor(values, dtype=torch.int32)
+        return torch.as_tensor(values, dtype=torch.int32, device=like.device)
