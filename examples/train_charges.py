@@ -161,7 +161,6 @@ def predict(model: Charges, batch: Batch, hybrid: bool = False) -> Prediction:
         k_cutoff=batch.k_cutoff,
         cutoff=CUTOFF,
         # Chosen for it before, in the cell without strain.
-        accuracy=None,
         neighbor_list=pairs,
         neighbor_ptr=ptr,
         neighbor_shifts=shifts,

@@ -84,7 +84,7 @@ class Water(Calculator):
             self.neighbors = self.lists.update(self.neighbors, r, cell)
         wanted = {"neighbors": self.neighbors, "compute_forces": True, "energy_reduction": "system"}
         coulomb, forces = particle_mesh_ewald(
-            r, self.charges, cell, **self.mesh, cutoff=CUTOFF, accuracy=None, exclusions=self.within,
+            r, self.charges, cell, **self.mesh, cutoff=CUTOFF, exclusions=self.within,
             prefactor=EV_ANGSTROM, **wanted,
         )  # fmt: skip
         depth, length = np.array([[EPSILON, 0.0], [0.0, 0.0]]), np.array([[SIGMA, 1.0], [1.0, 1.0]])

@@ -117,12 +117,12 @@ pub mod neighbors {
 
 /// Parts of the Ewald sums: their ops, k-vectors and the formulas that kernels of other crates may use.
 pub mod electrostatics {
-    pub use madelung_electrostatics::{ChargeSum, charge_sum, potential, registry};
+    pub use madelung_electrostatics::{ChargeSum, charge_sum, plan, potential, registry};
 
     /// Parameters of sums over all pairs and waves at once.
     pub mod direct {
         pub use madelung_electrostatics::direct::{
-            MOST_OPEN, direct_parameters, listed_cost, training_cost, wave_lines,
+            direct_parameters, listed_cost, training_cost, wave_lines,
         };
     }
 

@@ -173,7 +173,7 @@ def splitting(_: argparse.Namespace) -> Figure:
         alphas, measured, expected = np.geomspace(0.15, 0.8, 22), [], []
         for alpha in alphas:
             given = {"cutoff": cutoff, "k_cutoff": k_cutoff}
-            forces = mn.ewald_summation(*system, alpha, **given, accuracy=None, compute_forces=True)[1]
+            forces = mn.ewald_summation(*system, alpha, **given, compute_forces=True)[1]
             measured.append(rms(forces - exact) / unit(system))
             p = mn.estimate_ewald_parameters(*system, None, **given, alpha=alpha)
             expected.append(p.predicted_force_error)

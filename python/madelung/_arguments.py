@@ -96,27 +96,6 @@ class Outputs:
     hybrid: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Parameters of an Ewald sum. Those that are None are chosen for the accuracy; without one, balanced."""
-
-    alpha: list[float] | None
-    cutoff: list[float] | None
-    k_cutoff: list[float] | None
-    accuracy: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class MeshSettings:
-    """Parameters of a particle mesh Ewald sum. Those that are None are chosen for the accuracy."""
-
-    alpha: list[float] | None
-    cutoff: list[float] | None
-    mesh_dimensions: list[tuple[int, ...]] | None
-    spline_order: list[int] | None
-    accuracy: float | None
-
-
 class ListOptions(NamedTuple):
     """The kind of a neighbour list, its form, and limits of its size."""
 
@@ -401,34 +380,6 @@ def list_fits(ptr: Ints, options: ListOptions) -> None:
             refuse("max_neighbors", expected, options.max_neighbors)
     if options.capacity is not None and options.capacity < ptr[-1]:
         refuse("capacity", f"at least {ptr[-1]}, the number of pairs", options.capacity)
-
-
-def settings(systems: int, alpha: Any, cutoff: Any, k_cutoff: Any, accuracy: Any) -> Settings:
-    """The parameters of an Ewald sum, checked."""
-    return Settings(
-        alpha=None if alpha is None else per_system("alpha", alpha, systems),
-        cutoff=None if cutoff is None else per_system("cutoff", cutoff, systems),
-        k_cutoff=None if k_cutoff is None else per_system("k_cutoff", k_cutoff, systems),
-        accuracy=None if accuracy is None else positive("accuracy", accuracy),
-    )
-
-
-def mesh_settings(
-    systems: int,
-    alpha: Any,
-    cutoff: Any,
-    nodes: list[tuple[int, ...]] | None,
-    order: list[int] | None,
-    accuracy: Any,
-) -> MeshSettings:
-    """The parameters of a particle mesh Ewald sum, checked."""
-    return MeshSettings(
-        alpha=None if alpha is None else per_system("alpha", alpha, systems),
-        cutoff=None if cutoff is None else per_system("cutoff", cutoff, systems),
-        mesh_dimensions=nodes,
-        spline_order=order,
-        accuracy=None if accuracy is None else positive("accuracy", accuracy),
-    )
 
 
 def largest(cutoff: Any) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from madelung.numpy import ewald_summation, neighbor_list
+from madelung.numpy import estimate_ewald_parameters, ewald_summation, neighbor_list
 
 # Borwein, Glasser, McPhedran, Wan and Zucker, "Lattice Sums Then and Now" (2013).
 _NACL = 1.747564594633182
@@ -83,7 +83,10 @@ def _constant(crystal: Crystal, dtype: type, accuracy: float) -> float:
     positions = np.concatenate([sites for _, sites in crystal.sublattices]).astype(dtype)
     charges = np.concatenate([np.full(len(sites), q) for q, sites in crystal.sublattices]).astype(dtype)
     cell = np.eye(3, dtype=dtype)
-    energy = ewald_summation(positions, charges, cell, accuracy=accuracy, energy_reduction="system")
+    # Finer than float32 is asked for, so that its rounding is all that is left.
+    p = estimate_ewald_parameters(*(x.astype(np.float64) for x in (positions, charges, cell)), accuracy)
+    split = {"alpha": p.alpha, "cutoff": p.cutoff, "k_cutoff": p.k_cutoff}
+    energy = ewald_summation(positions, charges, cell, **split, energy_reduction="system")
     return -float(energy[0]) * crystal.distance / crystal.formula_units
 
 

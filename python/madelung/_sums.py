@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from madelung import _arguments as check
-from madelung import _native
+from madelung._functions.plans import arguments, parameters
 from madelung.numpy import (
     EwaldParameters,
     PmeParameters,
@@ -17,6 +17,7 @@ from madelung.numpy import (
     ewald_summation,
     particle_mesh_ewald,
 )
+from madelung.numpy._framework import Numpy
 
 Method = Literal["ewald", "pme", "direct"]
 METHODS = ("ewald", "pme", "direct")
@@ -49,20 +50,18 @@ def chosen(
         check.refuse("method", "'ewald' or 'pme' with two or three periodic axes", repr(method))
     if method == "pme" and k_cutoff is not None:
         check.refuse("k_cutoff", "None on a mesh", k_cutoff)
-    on_mesh = method == "pme" or (method is None and k_cutoff is None and accuracy is not None and accuracy >= _FINEST)
-    over_waves = None if method == "pme" else _ewald(system, accuracy, alpha, cutoff, k_cutoff)
-    if not on_mesh:
-        assert over_waves is not None
-        return over_waves
-    if accuracy is None:
-        check.refuse("accuracy", "a number, which the mesh is chosen for", "None")
-    try:
-        mesh = estimate_pme_parameters(*system, accuracy, cutoff, alpha=alpha)
-    except ValueError:
-        if over_waves is None:
-            raise
-        return over_waves
-    return mesh if over_waves is None or _cost(mesh, system) < _cost(over_waves, system) else over_waves
+    on_mesh = method == "pme" or (method is None and k_cutoff is None and (accuracy is None or accuracy >= _FINEST))
+    given = {"pbc": pbc, "slab_correction": True, "alpha": alpha, "cutoff": cutoff, "accuracy": accuracy}
+    if method is None and on_mesh:
+        of = arguments(*system, **given)
+        try:
+            on_mesh = parameters(Numpy, of, True).cost < parameters(Numpy, of, False).cost
+        except ValueError:
+            # What is given leaves no mesh.
+            on_mesh = False
+    if on_mesh:
+        return estimate_pme_parameters(*system, accuracy, cutoff, alpha=alpha, pbc=pbc)
+    return estimate_ewald_parameters(*system, accuracy, cutoff, alpha=alpha, k_cutoff=k_cutoff, pbc=pbc)
 
 
 def summed(system: tuple[Any, Any, Any], pbc: Any, parameters: Parameters, **options: Any) -> Any:
@@ -70,22 +69,10 @@ def summed(system: tuple[Any, Any, Any], pbc: Any, parameters: Parameters, **opt
     if parameters is None:
         return ewald_summation(*system, pbc=pbc, **options) if np.any(pbc) else coulomb(*system[:2], **options)
     if not np.all(pbc):
-        options = {"pbc": pbc, "slab_correction": True, **options}
-    given = {"cutoff": parameters.cutoff, "accuracy": None, **options}
+        options = {"pbc": pbc, "slab_correction": True, "slab_height": parameters.slab_height or None, **options}
+    given = {"cutoff": parameters.cutoff, **options}
     if isinstance(parameters, EwaldParameters):
         waves = {} if "miller_indices" in given else {"k_cutoff": parameters.k_cutoff}
         return ewald_summation(*system, parameters.alpha, **waves, **given)
     mesh = {"mesh_dimensions": parameters.mesh_dimensions, "spline_order": parameters.spline_order}
     return particle_mesh_ewald(*system, parameters.alpha, **mesh, **given)
-
-
-def _ewald(system: tuple[Any, Any, Any], accuracy: Any, alpha: Any, cutoff: Any, k_cutoff: Any) -> EwaldParameters:
-    return estimate_ewald_parameters(*system, accuracy, cutoff, alpha=alpha, k_cutoff=k_cutoff)
-
-
-def _cost(parameters: Parameters, system: tuple[Any, Any, Any]) -> float:
-    """The cost of a call, over that of a pair."""
-    of = len(system[0]), abs(float(np.linalg.det(system[2]))), parameters.cutoff
-    if isinstance(parameters, EwaldParameters):
-        return _native.ewald_cost(*of, parameters.k_cutoff)
-    return _native.pme_cost(*of, parameters.mesh_dimensions, parameters.spline_order)

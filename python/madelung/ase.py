@@ -250,24 +250,24 @@ class Madelung(Calculator):
         """All properties at once: forces and stress come with the energy for little more."""
         super().calculate(atoms, properties, system_changes)
         atoms = self.atoms
-        pbc, is_open, is_wire = atoms.pbc, not atoms.pbc.any(), atoms.pbc.sum() == 1
+        pbc, is_open = atoms.pbc, not atoms.pbc.any()
         positions, cell = atoms.positions, None if is_open else atoms.cell.array
-        if is_wire:
-            if not cell[pbc].any():
-                check.refuse("atoms.cell", "a lattice vector along the periodic axis", cell.tolist())
+        if np.linalg.matrix_rank(atoms.cell.array[pbc]) < pbc.sum():
+            expected = {1: "a lattice vector along the periodic axis", 2: "two lattice vectors that span a plane"}
+            expected = expected.get(pbc.sum(), "three lattice vectors that span a volume")
+            check.refuse("atoms.cell", expected, atoms.cell.array.tolist())
+        if pbc.sum() == 1:
             cell = atoms.cell.complete().array
-        elif cell is not None and atoms.cell.rank != 3:
-            check.refuse("atoms.cell", "three lattice vectors that span a volume", cell.tolist())
         charges = _charges_of(atoms, self.parameters["charges"])
-        system = (positions, charges, cell)
 
-        if self._split is None or not self._split.suits(cell, pbc, len(atoms)):
+        if self._split is None or not self._split.suits(positions, cell, pbc):
             given = {name: self.parameters[name] for name in ("method", "accuracy", "alpha", "cutoff", "k_cutoff")}
+            system = (positions, charges, cell)
             self._split = _Split(chosen(system, pbc, **given), system, pbc)
             self._pairs = self._skin_list(self._split.parameters)
-        split = self._split.parameters
-        # Images of a slab are neighbours, too.
-        axes = pbc if is_wire else None
+        split, cell = self._split.parameters, self._split.placed(cell)
+        system = (positions, charges, cell)
+        axes = None if is_open or pbc.all() else pbc
         neighbors = None if self._pairs is None else self._pairs.of(positions, cell, axes)
         wanted: dict[str, Any] = {"compute_forces": True, "compute_virial": True}
         of_charges = {"prefactor": EV_ANGSTROM, **wanted, **self._split.waves}
@@ -304,9 +304,16 @@ class _Split:
     def __init__(self, parameters: Parameters, system: tuple[Floats, Floats, Floats], pbc: Floats) -> None:
         positions, charges, cell = system
         self._of = len(positions), tuple(pbc)
-        self._inverse = None if parameters is None else np.linalg.inv(cell)
         self.waves: dict[str, Any] = {}
         grown = 1.0 + _SAME_SHAPE
+        # The open axis of a slab, its height, and how thick it may become in that.
+        self._open, self._height, self._thickest = int(np.argmin(pbc)), 0.0, np.inf
+        if parameters is not None and not pbc.all():
+            self._height = grown * parameters.slab_height
+            cell = self.placed(cell)
+            self._thickest = self._thickness(positions, cell) + _SAME_SHAPE * parameters.slab_height
+            parameters = replace(parameters, slab_height=0.0)
+        self._inverse = None if parameters is None else np.linalg.inv(cell)
         if isinstance(parameters, EwaldParameters):
             self.waves["miller_indices"], _ = _numpy.generate_miller_indices(cell, grown * parameters.k_cutoff)
         elif parameters is not None:
@@ -316,11 +323,27 @@ class _Split:
             parameters = _numpy.estimate_pme_parameters(*of, None, parameters.cutoff, **given, mesh_spacing=apart)
         self.parameters = parameters
 
-    def suits(self, cell: Floats | None, pbc: Floats, atoms: int) -> bool:
-        if self._of != (atoms, tuple(pbc)):
+    def placed(self, cell: Floats) -> Floats:
+        """The cell of a call: that of a slab has a height of its own along the normal."""
+        if not self._height:
+            return cell
+        normal = np.cross(cell[(self._open + 1) % 3], cell[(self._open + 2) % 3])
+        found = cell.copy()
+        found[self._open] = normal * (self._height / np.linalg.norm(normal))
+        return found
+
+    def _thickness(self, positions: Floats, cell: Floats) -> float:
+        return float(np.ptp(positions @ cell[self._open])) / self._height if len(positions) else 0.0
+
+    def suits(self, positions: Floats, cell: Floats | None, pbc: Floats) -> bool:
+        """Whether the parameters serve these atoms, too."""
+        if self._of != (len(positions), tuple(pbc)):
             return False
-        if self._inverse is None:
+        if self._inverse is None or cell is None:
             return True
+        cell = self.placed(cell)
+        if self._height and self._thickness(positions, cell) > self._thickest:
+            return False
         return bool(np.linalg.norm(self._inverse @ cell - np.eye(3), 2) <= _SAME_SHAPE)
 
 

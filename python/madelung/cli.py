@@ -89,8 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     energy.add_argument(
         "--accuracy",
         type=float,
-        default=1e-6,
-        help="target for the RMS force error, in units of q2_rms/(V/N)^(2/3) (default 1e-6)",
+        help="target for the RMS force error, in units of q2_rms/(V/N)^(2/3) (default: 1e-6, 1e-5 in float32)",
     )
     energy.add_argument("--alpha", type=float, help="splitting parameter, 1/angstrom (default: chosen)")
     energy.add_argument("--cutoff", type=float, help="radius of the real-space sum, angstrom (default: chosen)")

@@ -1,14 +1,12 @@
 //! NumPy arrays as borrowed views, and owned arrays as NumPy arrays, without copies.
 #![expect(unsafe_code, reason = "NumPy arrays in memory that a Python object owns")]
 
-use madelung::Result;
-use madelung::batch::Batch;
 use madelung_core::array::{Array, DType, Data, Elements, Plain, View};
 use numpy::ndarray::{ArrayBase, ArrayD, ArrayViewMutD, Dimension, OwnedRepr};
 use numpy::npyffi::{NPY_ARRAY_CARRAY, PyArrayObject_fields};
 use numpy::{
-    Element, PyArray, PyArrayDescrMethods, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2,
-    PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+    Element, PyArray, PyArrayDescrMethods, PyReadonlyArray, PyReadonlyArray2, PyReadonlyArrayDyn,
+    PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -129,24 +127,5 @@ pub(crate) fn lent(array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
             Ok(unsafe { Array::lent(dtype, array.shape(), data.cast(), Box::new(array.clone().unbind())) })
         }
         _ => Err(PyValueError::new_err("expected a contiguous array in C order that can be written to")),
-    }
-}
-
-/// The systems of atoms: from `batch_idx`, from `batch_ptr`, or a single system.
-#[derive(FromPyObject)]
-pub(crate) struct Groups<'py> {
-    batch_idx: Option<PyReadonlyArray1<'py, i32>>,
-    batch_ptr: Option<PyReadonlyArray1<'py, i32>>,
-    systems: Option<usize>,
-}
-
-impl Groups<'_> {
-    pub(crate) fn batch(&self, atoms: usize) -> PyResult<Batch<'_>> {
-        let batch: Result<Batch<'_>> = match (&self.batch_idx, &self.batch_ptr) {
-            (Some(idx), _) => Batch::from_idx(elements(idx)?, self.systems),
-            (None, Some(ptr)) => Batch::from_ptr(elements(ptr)?),
-            (None, None) => Batch::single(atoms),
-        };
-        batch.map_err(exception)
     }
 }

@@ -14,6 +14,7 @@ mod kernels;
 mod lists;
 mod machine_code;
 mod op_call;
+mod plan;
 mod signals;
 mod torch;
 
@@ -32,10 +33,7 @@ mod _native {
         device_of_pointer, device_upload, device_write, release_device_memory,
     };
     #[pymodule_export]
-    use super::electrostatics::{
-        direct_parameters, ewald_cost, ewald_parameters, listed_costs, mesh_of_spacing, miller_indices,
-        most_open_atoms, pme_cost, pme_parameters, wave_lines,
-    };
+    use super::electrostatics::{mesh_of_spacing, miller_indices, wave_lines};
     #[pymodule_export]
     use super::graph::DeviceGraph;
     #[pymodule_export]
@@ -53,6 +51,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::op_call::{described_ops, device_call, host_call};
+    #[pymodule_export]
+    use super::plan::{extents, sum_kinds, sum_numbers, sum_plan};
     #[pymodule_export]
     use super::torch::torch_init;
     #[pymodule_export]

@@ -76,15 +76,23 @@ def test_one_that_is_given_is_kept(name):
         assert chosen.predicted_force_error < 1.01e-5
 
 
-def test_none_takes_what_is_given():
+def test_what_is_given_is_taken_as_it_is():
+    """An accuracy is a promise of what is open; one that is stated, of all."""
     system = fluid(np.random.default_rng(2), 40)
     poor = {"alpha": 0.1, "cutoff": 5.0}
     with pytest.raises(ValueError, match=r"`cutoff`: expected at least .* an accuracy of 1e-6 with an alpha of 0.1"):
-        ewald_summation(*system, **poor)
-    assert np.isfinite(ewald_summation(*system, **poor, accuracy=None)).all()
+        ewald_summation(*system, accuracy=1e-6, **poor)
+    assert np.isfinite(ewald_summation(*system, **poor)).all()
+    left = estimate_ewald_parameters(*system, **poor)
+    # As good as the cutoff allows, and no better: waves beyond it would be lost.
+    assert (
+        left.predicted_force_error
+        < 1.5 * estimate_ewald_parameters(*system, **poor, k_cutoff=9.0).predicted_force_error
+    )
     for one in NAMES:
-        with pytest.raises(ValueError, match="`accuracy`: expected a number, or two of"):
-            ewald_summation(*system, **{one: 1.0}, accuracy=None)
+        best = estimate_ewald_parameters(*system, 1e-6)
+        chosen = estimate_ewald_parameters(*system, **{one: getattr(best, one)})
+        assert chosen.predicted_force_error < 1e-6
     # The waves of the snippet that showed the defect.
     assert estimate_ewald_parameters(*system, 1e-6, 10.0, alpha=1.0).k_cutoff < 9.0
 

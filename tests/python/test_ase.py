@@ -575,7 +575,6 @@ def test_small_systems_and_high_accuracies_have_no_mesh():
     [
         ({"method": "spme"}, "`method`: expected 'ewald' or 'pme'"),
         ({"method": "pme", "k_cutoff": 3.0}, "`k_cutoff`: expected None on a mesh"),
-        ({"method": "pme", "accuracy": None, "cutoff": 5.0, "alpha": 0.5}, "`accuracy`: expected a number"),
     ],
 )
 def test_bad_methods(settings: dict, message: str):

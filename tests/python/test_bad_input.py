@@ -182,13 +182,14 @@ FUNCTIONS = {
         {
             "positions": POSITIONS,
             **SUMS,
-            "cell": CELLS,
+            # A cell of zeros is that of an open system.
+            "cell": [case for case in CELLS if case[0] != "zero"],
             "alpha": PER_SYSTEM,
             "k_cutoff": PER_SYSTEM,
             "cutoff": BAD_NUMBERS,
             "exponent": EXPONENTS,
             "widths": [*[case for case in CHARGES if case[0] != "None"], ("zero", np.zeros(4))],
-            "accuracy": [*BAD_NUMBERS, ("None", None), ("one", 1.0), ("below rounding", 1e-20)],
+            "accuracy": [*BAD_NUMBERS, ("one", 1.0), ("below rounding", 1e-20)],
             "pbc": [
                 *PBC,
                 ("a slab", np.array([True, True, False])),
@@ -205,13 +206,14 @@ FUNCTIONS = {
         {
             "positions": POSITIONS,
             **SUMS,
-            "cell": CELLS,
+            # A cell of zeros is that of an open system.
+            "cell": [case for case in CELLS if case[0] != "zero"],
             "alpha": PER_SYSTEM,
             "cutoff": BAD_NUMBERS,
             "mesh_spacing": BAD_NUMBERS,
             "exponent": EXPONENTS,
             "widths": [*[case for case in CHARGES if case[0] != "None"], ("zero", np.zeros(4))],
-            "accuracy": [*BAD_NUMBERS, ("None", None), ("one", 1.0), ("below rounding", 1e-20)],
+            "accuracy": [*BAD_NUMBERS, ("one", 1.0), ("below rounding", 1e-20)],
             "pbc": [*PBC, ("a slab", np.array([True, True, False]))],
         },
     ),
@@ -241,7 +243,7 @@ FUNCTIONS = {
             "alpha": PER_SYSTEM,
             "k_cutoff": PER_SYSTEM,
             "cutoff": BAD_NUMBERS,
-            "accuracy": [*BAD_NUMBERS, ("None", None), ("one", 1.0), ("below rounding", 1e-20)],
+            "accuracy": [*BAD_NUMBERS, ("one", 1.0), ("below rounding", 1e-20)],
         },
     ),
 }

@@ -50,7 +50,7 @@ def test_open_systems_against_direct_sums(dtype: Any) -> None:
         mn.coulomb(r, q, **EVERYTHING),
         mn.coulomb(r, q, np.eye(3, dtype=dtype), pbc=False, **EVERYTHING),
         mn.ewald_summation(r, q, None, **EVERYTHING),
-        mn.ewald_summation(r, q, np.zeros((3, 3), dtype), pbc=False, accuracy=1e-10, **EVERYTHING),
+        mn.ewald_summation(r, q, np.zeros((3, 3), dtype), pbc=False, accuracy=1e-4, **EVERYTHING),
         mn.particle_mesh_ewald(r, q, None, **EVERYTHING),
     ):
         for a, b in zip(found, expected):
@@ -160,7 +160,6 @@ def test_sums_with_a_cutoff() -> None:
     ("given", "message"),
     [
         ({"pbc": [True, True, False]}, "`pbc`: expected two periodic axes with `slab_correction=True`"),
-        ({"slab_correction": True}, "`slab_correction`: expected False without"),
         ({"pbc": [[True] * 3, [False] * 3, [True] * 3]}, "`batch_idx`|`pbc`"),
         ({"pbc": [True, True]}, "`pbc`: expected shape"),
         ({"slab_correction": 2}, "`slab_correction`: expected True or False"),
@@ -180,8 +179,7 @@ def test_bad_cells() -> None:
         mn.coulomb(r, q, SLAB)
     with pytest.raises(ValueError, match="`alpha`"):
         mn.coulomb(r, q, alpha=-1.0)
-    with pytest.raises(ValueError, match="`slab_correction`: expected False without a system"):
-        mn.slab_correction(r, q, SLAB, [True, False, False])
+    assert not mn.slab_correction(r, q, SLAB, [True, False, False]).any()
 
 
 def test_torch() -> None:
@@ -196,7 +194,7 @@ def test_torch() -> None:
     for a, b in zip(found, expected):
         assert np.array_equal(a.numpy(), b)
     p = mn.estimate_ewald_parameters(r[:16], q[:16], CELL, 1e-6)
-    searched = {"pbc": [[True] * 3, [False] * 3, [True] * 3], "batch_idx": boundary["batch_idx"]}
+    searched = {"pbc": AXES, "batch_idx": boundary["batch_idx"]}
     lists = mt.find_neighbors(arrays[0], 14.0, arrays[2], **searched)
     miller, of = mn.generate_miller_indices(np.stack([CELL, np.eye(3), SLAB]), [p.k_cutoff, 1e-3, p.k_cutoff])
     waves = {"miller_indices": torch.tensor(miller), "miller_batch_idx": torch.tensor(of)}

@@ -84,7 +84,7 @@ def test_functions_are_those_that_were_declared():
 
 
 NONSENSE = {
-    "ewald_parameters": ((np.zeros((2, 3)), 1.0, "six"), AttributeError),
+    "sum_plan": ((np.zeros((2, 3)),), AttributeError),
     "full_list": ((np.zeros((2, 3)), 4), AttributeError),
     "host_call": ((np.zeros((2, 3)), 1.0, None, None, None, None), TypeError),
     "miller_indices": ((None, "a"), TypeError),

@@ -215,7 +215,10 @@ def test_coefficients_of_lorentz_and_berthelot() -> None:
         ({"exponent": 3}, "`charges`: expected a sum of zero with `exponent=3`"),
         ({"exponent": 6, "pbc": [True, True, False], "slab_correction": True}, "`exponent`: expected 1 with slabs"),
         ({"exponent": 6, "pbc": [True, False, False]}, "`exponent`: expected 1 with slabs and wires"),
-        ({"exponent": 6, "alpha": 1.0, "cutoff": 2.0}, "`cutoff`: expected at least .* with the exponent 6"),
+        (
+            {"exponent": 6, "alpha": 1.0, "cutoff": 2.0, "accuracy": 1e-6},
+            "`cutoff`: expected at least .* with the exponent 6",
+        ),
         ({"exponent": 6, "alpha": 9.0, "accuracy": 1e-14}, "`accuracy`: expected at least .* with the exponent 6"),
     ],
 )

@@ -279,7 +279,6 @@ def test_gaussian_charges_against_direct_sums(sums: Any) -> None:
             "`positions`: expected no two atoms on one point, got atoms 0",
         ),
         ({"positions": np.full((2, 3), np.nan)}, "`positions`: expected finite"),
-        ({"slab_correction": True}, "`slab_correction`: expected False without"),
     ],
 )
 def test_bad_input(given: dict[str, Any], message: str) -> None:

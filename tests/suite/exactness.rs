@@ -15,7 +15,7 @@ use madelung::{Energies, EwaldSettings, Options, Reduction, ewald_summation};
 fn everything(arrays: &Arrays, context: &Context<'_>) -> [Vec<f64>; 4] {
     let (alpha, k_cutoff) = (Some(vec![0.7]), Some(vec![8.4]));
     everything_by(
-        &EwaldSettings { alpha, cutoff: Some(vec![8.6]), k_cutoff, accuracy: None },
+        &EwaldSettings { alpha, cutoff: Some(vec![8.6]), k_cutoff, ..EwaldSettings::default() },
         arrays,
         context,
     )
@@ -116,7 +116,7 @@ fn bits_do_not_depend_on_what_else_is_asked_for() {
                         compute_virial: asked & 4 != 0,
                         ..Options::default()
                     };
-                    let settings = EwaldSettings::accuracy(1e-6);
+                    let settings = EwaldSettings::default();
                     let done = ewald_summation(&context, &arrays.system(), &settings, None, &options);
                     done.expect("a sum").energies.to_f64().unwrap()
                 };

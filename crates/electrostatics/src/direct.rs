@@ -9,7 +9,7 @@
 
 use crate::declare::{charged, energies, summed};
 use crate::kernels as k;
-use crate::tuning::{EwaldParameters, PAIR_COST, Prescribed, estimate_ewald_parameters};
+use crate::tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters};
 use madelung_core::cell::Cell;
 use madelung_core::op::{Arg, Constraint, Op, OpBuilder};
 use madelung_core::runtime::Kernel;
@@ -379,9 +379,6 @@ const PAIR_IN_TRAINING: f64 = 2.5;
 
 /// Cost of an atom in a sum over a list besides its pairs and waves: the search, and short rows; in units of [`COSTS`].
 const LISTED_ATOM: f64 = 150.0;
-
-/// The most atoms of an open system whose pairs, all of them, cost no more directly than over a list in training.
-pub const MOST_OPEN: usize = (LISTED_ATOM / (PAIR_IN_TRAINING - PAIR_COST)) as usize;
 
 /// Parameters of a direct sum, and the images along each axis, 1 or 2, that its cutoff reaches.
 ///

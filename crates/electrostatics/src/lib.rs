@@ -13,7 +13,7 @@
 mod boundaries;
 mod declare;
 pub mod direct;
-mod ewald;
+mod energies;
 mod gaussians;
 mod kernels;
 pub mod kvectors;
@@ -21,19 +21,23 @@ mod latent;
 pub mod mesh;
 mod open;
 mod ops;
+mod parameters;
+pub mod plan;
 pub mod potential;
+mod run;
+mod sums;
 mod system;
 pub mod tuning;
 mod wires;
 
-pub use ewald::{
-    Energies, EwaldSettings, Options, Reduction, ewald_real_space, ewald_reciprocal_space, ewald_summation,
-};
-pub use mesh::{
-    PmeParameters, PmeSettings, PrescribedMesh, estimate_pme_parameters, particle_mesh_ewald,
-    pme_reciprocal_space,
-};
+pub use energies::{Energies, Options, Reduction};
+pub use mesh::{PmeParameters, PrescribedMesh, estimate_pme_parameters};
 pub use ops::{ChargeSum, all_kernels, registry};
+pub use parameters::{DEFAULT_ACCURACY, NARROW_ACCURACY};
+pub use sums::{
+    EwaldSettings, PmeSettings, ewald_real_space, ewald_reciprocal_space, ewald_summation,
+    particle_mesh_ewald, pme_reciprocal_space,
+};
 pub use system::System;
 pub use tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters};
 

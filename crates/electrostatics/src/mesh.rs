@@ -1,4 +1,4 @@
-//! Particle mesh Ewald: the eager front ends, and the mesh that an accuracy needs.
+//! Particle mesh Ewald: the mesh that an accuracy needs.
 //!
 //! The error of a mesh is that of its forces, −∂E/∂r of the mesh's own energy, for charges at random places. Two terms
 //! lead, both by the nearest aliases of a wave along each axis, with f = k·a/(2πK) for the lattice vector a with K nodes:
@@ -18,126 +18,11 @@
 //! These are the leading terms. The estimate has all aliases up to the third in either direction, an integral in place of
 //! the sum over k, and waves that are beyond those of the mesh as a loss.
 
-use crate::ewald::{Energies, Options, alphas, per_system, real_pairs, run};
-use crate::system::System;
-use crate::tuning::{of_power, real_space_cost, real_space_force_error, spacing_of};
-use madelung_core::backend::Context;
+use crate::tuning::{real_space_cost, real_space_force_error};
 use madelung_core::cell::Cell;
-use madelung_core::op::Arg;
-use madelung_core::structure::{Mesh, Structure};
 use madelung_core::{Error, Result};
 use std::f64::consts::PI;
 use std::sync::OnceLock;
-
-/// Reciprocal part of the sum on a mesh (smooth particle mesh Ewald: Essmann et al., J. Chem. Phys. 103, 8577 (1995),
-/// with the influence function that gives the least error of the energy), with the self term −α/√π Σq² and the uniform
-/// background −πQ²/(2α²V) of a charged cell.
-///
-/// # Errors
-/// `alpha`, where it is not finite and > 0; `mesh`, where it has another number of systems; `positions` or `charges`,
-/// where they are not finite.
-pub fn pme_reciprocal_space(
-    context: &Context<'_>,
-    system: &System<'_>,
-    alpha: &[f64],
-    mesh: &Mesh,
-    options: &Options,
-) -> Result<Energies> {
-    let alpha = alphas(system, alpha)?;
-    run(context, "ewald_mesh_reciprocal_space", system, &alpha, &[Arg::Structure(mesh)], options)
-}
-
-/// The parameters of a particle mesh Ewald sum; a parameter that is `None` is chosen for `accuracy`.
-#[derive(Clone, Debug)]
-pub struct PmeSettings {
-    /// Splitting parameter in 1/L, one value for all systems or one per system.
-    pub alpha: Option<Vec<f64>>,
-    /// Real-space cutoff in L, one value for all systems or one per system.
-    pub cutoff: Option<Vec<f64>>,
-    /// Nodes along each lattice vector, of all systems or one per system.
-    pub mesh_dimensions: Option<Vec<[usize; 3]>>,
-    /// Distance of nodes along lattice vectors in L, at most: in place of their number.
-    pub mesh_spacing: Option<f64>,
-    /// Order of the splines, of all systems or one per system; None: that at which both sums cost the least, or 5 on a mesh
-    /// that is given.
-    pub spline_order: Option<Vec<usize>>,
-    /// Target for the RMS force error, in units of q²_rms/(V/N)^{2/3}; None: see [`estimate_pme_parameters`].
-    pub accuracy: Option<f64>,
-}
-
-impl Default for PmeSettings {
-    fn default() -> Self {
-        Self {
-            alpha: None,
-            cutoff: None,
-            mesh_dimensions: None,
-            mesh_spacing: None,
-            spline_order: None,
-            accuracy: Some(1e-6),
-        }
-    }
-}
-
-impl PmeSettings {
-    /// Settings whose parameters are all chosen for an accuracy.
-    pub fn accuracy(accuracy: f64) -> Self {
-        Self { accuracy: Some(accuracy), ..Self::default() }
-    }
-
-    /// The parameters of each system in a call with these settings: those that it would have alone.
-    ///
-    /// # Errors
-    /// Those of [`estimate_pme_parameters`]; `mesh_spacing`, where it is not finite and > 0, or given with the nodes.
-    pub fn parameters(&self, system: &System<'_>) -> Result<Vec<PmeParameters>> {
-        self.parameters_of_power(system, 1)
-    }
-
-    /// Those of a sum of 1/rᵖ, p = 1 to 6.
-    ///
-    /// # Errors
-    /// Those of [`PmeSettings::parameters`].
-    pub fn parameters_of_power(&self, system: &System<'_>, exponent: u32) -> Result<Vec<PmeParameters>> {
-        let systems = system.systems();
-        let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
-        let cutoff = per_system("cutoff", self.cutoff.as_deref(), systems)?;
-        let spline_order = each("spline_order", self.spline_order.as_deref(), systems)?;
-        let mesh_dimensions = each("mesh_dimensions", self.mesh_dimensions.as_deref(), systems)?;
-        if self.mesh_spacing.is_some() && mesh_dimensions.is_some() {
-            return Err(Error::argument("mesh_spacing", "it or `mesh_dimensions`", "both"));
-        }
-        let cells = system.cells();
-        let of_system = |b: usize| {
-            let (alpha, cutoff) = (alpha.as_ref().map(|x| x[b]), cutoff.as_ref().map(|x| x[b]));
-            let spline_order = spline_order.as_ref().map(|p| p[b]);
-            let order = spline_order.unwrap_or(SPLINE_ORDER);
-            let of_spacing =
-                self.mesh_spacing.map(|spacing| self::mesh_dimensions(&cells[b], spacing, order));
-            let mesh_dimensions = of_spacing.transpose()?.or(mesh_dimensions.as_ref().map(|k| k[b]));
-            let given = PrescribedMesh { alpha, cutoff, mesh_dimensions, spline_order };
-            // An empty system has nothing to sum, whatever the parameters.
-            let natoms = system.batch.members(b).len().max(1);
-            let estimate = |accuracy| estimate_pme_parameters(natoms, &cells[b], accuracy, given);
-            let spacing = spacing_of(natoms, &cells[b])?;
-            of_power(exponent, spacing, self.accuracy, alpha, estimate, |p: &mut PmeParameters| {
-                (p.alpha, p.cutoff, &mut p.predicted_force_error)
-            })
-        };
-        (0..systems).map(of_system).collect()
-    }
-}
-
-/// Prescribed values, one for all systems or one for each.
-fn each<T: Copy>(name: &str, given: Option<&[T]>, systems: usize) -> Result<Option<Vec<T>>> {
-    match given {
-        None => Ok(None),
-        Some([all]) => Ok(Some(vec![*all; systems])),
-        Some(each) if each.len() == systems => Ok(Some(each.to_vec())),
-        Some(each) => {
-            let expected = format!("one for all, or one for each of {systems} systems");
-            Err(Error::argument(name, expected, each.len().to_string()))
-        }
-    }
-}
 
 /// The nodes of a mesh whose nodes are no farther apart than `spacing` (L) along the lattice vectors of a cell: products of
 /// 2, 3, 5 and 7, no fewer than the order of the splines.
@@ -151,30 +36,6 @@ pub fn mesh_dimensions(cell: &[[f64; 3]; 3], spacing: f64, spline_order: usize) 
         return Err(Error::argument("mesh_spacing", expected, spacing.to_string()));
     }
     Ok(nodes.map(|k| good_size((k as usize).max(spline_order))))
-}
-
-/// The Coulomb energy of periodic point charges: the real-space sum of [`ewald_real_space`](crate::ewald_real_space), and
-/// the reciprocal one of [`pme_reciprocal_space`]. Parameters that `settings` leaves open are chosen for its accuracy, and
-/// the neighbour list is built unless `pairs` is given.
-///
-/// # Errors
-/// Those of the two; `cutoff`, where `pairs` is given without one or with several.
-pub fn particle_mesh_ewald(
-    context: &Context<'_>,
-    system: &System<'_>,
-    settings: &PmeSettings,
-    pairs: Option<&dyn Structure>,
-    options: &Options,
-) -> Result<Energies> {
-    let parameters = settings.parameters(system)?;
-    let cutoffs: Vec<f64> = parameters.iter().map(|p| p.cutoff).collect();
-    let (made, cutoff) = real_pairs(context, system, settings.cutoff.as_deref(), pairs, &cutoffs)?;
-    let pairs = made.as_deref().or(pairs).expect("a list is made where none is given");
-    let alpha = alphas(system, &parameters.iter().map(|p| p.alpha).collect::<Vec<_>>())?;
-    let meshes: Vec<_> = parameters.iter().map(|p| (p.mesh_dimensions, p.spline_order)).collect();
-    let mesh = Mesh::of_systems(&meshes)?;
-    let extra = [Arg::Structure(pairs), Arg::Real(cutoff), Arg::Structure(&mesh)];
-    run(context, "ewald_mesh_summation", system, &alpha, &extra, options)
 }
 
 /// Order of the splines on a mesh that is given without one.

@@ -58,7 +58,7 @@ const REAL_MARGIN: f64 = 1.4;
 const WAVE_MARGIN: f64 = 4.0;
 
 /// The smallest accuracy: below it the rounding of f64 sums exceeds the truncation error.
-const SMALLEST_ACCURACY: f64 = 1e-14;
+pub(crate) const SMALLEST_ACCURACY: f64 = 1e-14;
 
 /// Parameters of an Ewald sum, and their expected error.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,6 +97,13 @@ pub struct Prescribed {
     pub cutoff: Option<f64>,
     /// Radius of the reciprocal sum, in radians per L.
     pub k_cutoff: Option<f64>,
+}
+
+impl Prescribed {
+    /// Whether a parameter is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.alpha.is_none() || self.cutoff.is_none() || self.k_cutoff.is_none()
+    }
 }
 
 /// Parameters of an Ewald sum whose predicted RMS force error is about half of `accuracy`, shared by both sums.

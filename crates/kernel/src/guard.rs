@@ -32,7 +32,7 @@ fn needs(b: &Body, body: &[Stmt]) -> Needs {
     let mut all = None;
     for s in walk(body) {
         let of = |known: &HashMap<Val, Needs>, v: Val| match b.constant(v) {
-            Some(x) if x == 0.0 => None,
+            Some(0.0) => None,
             _ => known.get(&v).cloned().unwrap_or_else(|| outside(b, b.unless(v))),
         };
         match *s {

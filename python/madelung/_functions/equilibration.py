@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from madelung import _arguments as check
-from madelung import _native
-from madelung._functions.boundaries import BOUNDARIES, SLAB_CORRECTION, Boundaries, boundaries, slab_term
+from madelung._functions.boundaries import BOUNDARIES, SLAB_CORRECTION
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
-from madelung._functions.ewald import check_accuracy, parameters_of
-from madelung._functions.exclusions import total
 from madelung._functions.framework import Framework
-from madelung._functions.gaussians import WIDTHS, gaussian_inputs, reach_of_widths
-from madelung._functions.lists import pairs_of
-from madelung._functions.mesh import mesh_parameters
+from madelung._functions.gaussians import WIDTHS
 from madelung._functions.parameters import ACCURACY, BATCH_IDX, CELL, ENERGY_ERRORS, OUTPUTS, POSITIONS
+from madelung._functions.plans import Arguments, arguments, evaluated, of_other_atoms, parameters, prepared
 from madelung._functions.segments import segment_sum
-from madelung._functions.waves import waves_of
 
 # Residual of the charges over that of the start; below it rounding is all that changes.
 _TOLERANCES = {"float64": 1e-12, "float32": 1e-6}
 
 # Beyond it the errors of meshes are those of their rounding.
 _FINEST_MESH = 1e-10
-
-_NO_LISTS = (None,) * 7 + (False,)
 
 
 @function(
@@ -51,9 +44,8 @@ _NO_LISTS = (None,) * 7 + (False,)
     ACCURACY.but(
         text=text(
             "of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from "
-            "1e-14 to below 1."
-        ),
-        or_none=False,
+            "1e-14 (1e-5 in float32) to below 1. None: 1e-6, and 1e-5 in float32."
+        )
     ),
     BOUNDARIES,
     SLAB_CORRECTION,
@@ -117,7 +109,6 @@ def qeq(
     unit = check.number("prefactor", prefactor)
     wanted = f.outputs((unit, reduction, forces, False, virial, False))
     each = f.outputs((unit, "atom", False, True, False, False))
-    edges = boundaries(f, pbc, cell, slab_correction)
     given = {"positions": positions, "electronegativity": electronegativity, "hardness": hardness, "widths": widths}
     for name, x in (given | {"cell": cell, "total_charge": total_charge, "batch_idx": batch_idx}).items():
         # All of them are read: one that has no values is refused by its own name.
@@ -127,7 +118,6 @@ def qeq(
     lattice = f.no_cell(positions) if cell is None else cell
     ones = f.numbers(np.ones(positions.shape[0]), positions)
     system = f.system(positions, ones, lattice, batch_idx)
-    edges.check(system.systems)
     like, _, idx = f.atoms(system)
     sites, each_system = ((positions.shape[0],),), ((), (system.systems,))
     chi = _reals(f, "electronegativity", electronegativity, sites, system)
@@ -141,11 +131,13 @@ def qeq(
         check.refuse(
             "total_charge", f"0 of system {int(lost.argmax())}, which has no atoms", _values(f, charge).tolist()
         )
-    sums = _Sums.found(f, (positions, ones, lattice, batch_idx), cell, pbc, edges, accuracy, sigma, method)
+    boundary = {"pbc": pbc, "slab_correction": slab_correction}
+    coulomb = arguments(positions, ones, cell, batch_idx, **boundary, widths=sigma, accuracy=accuracy)
+    sums = prepared(f, coulomb, _on_mesh(f, coulomb, method))
 
     def energy(q: Any, r: Any, h: Any, width: Any, two: Any) -> Any:
         """The part of the energy of second degree, and its gradient by charges."""
-        found, potentials = sums.of(f, (r, q, h, batch_idx), width, each)
+        found, potentials = evaluated(*of_other_atoms(*sums, r, q, h, width), each)
         return found.sum() + (0.5 * two * q * q).sum(), potentials + two * q
 
     def both(u: Any, v: Any, *of: Any) -> Any:
@@ -161,7 +153,7 @@ def qeq(
     share = f.numbers(1.0 / count[of], like)
     spread = charge * share if not charge.shape else f.taken(charge, f.indices(of.astype(np.int32), like)) * share
     q = f.minimum(minimum, both, chi, spread, arrays)
-    energies = sums.of(f, (positions, q, lattice, batch_idx), sigma, wanted)
+    energies = evaluated(*of_other_atoms(*sums, positions, q, lattice, sigma), wanted)
     energies, *others = energies if isinstance(energies, tuple) else (energies,)
     sites = q * (chi + 0.5 * eta * q)
     if reduction == "system":
@@ -193,97 +185,13 @@ def _values(f: Framework, x: Any) -> np.ndarray:
     return np.array(f.value("charges", x), np.float64)
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """The Coulomb sum of Gaussian charges, with what it is over."""
-
-    edges: Boundaries
-    boundary: tuple[Any, Any]
-    pairs: tuple[Any, ...]
-    """Those closer than widths reach."""
-    reach: float
-    op: str | None = None
-    """That of the sum over the lattice; None of wires alone."""
-    split: Any = None
-    rest: tuple[Any, ...] = ()
-
-    @classmethod
-    def found(
-        cls,
-        f: Framework,
-        of: tuple[Any, ...],
-        cell: Any,
-        pbc: Any,
-        edges: Boundaries,
-        accuracy: Any,
-        widths: Any,
-        method: Any,
-    ) -> _Sums:
-        """The lists, waves or mesh, and parameters for these atoms."""
-        check_accuracy(f, accuracy)
-        positions, charges, lattice, batch_idx = of
-        of = (positions, charges, edges.closed(f, lattice, positions), batch_idx)
-        system, reach = f.system(*of), f.untraced(reach_of_widths, f, widths)
-        listed = edges.listed(f, system, of, cell)
-        widest = pairs_of(f, *listed, _NO_LISTS, reach)
-        sums = cls(edges, (cell, pbc), widest, reach)
-        if edges.only_wires:
-            return sums
-        mesh, rows = f.untraced(_chosen, f, of, accuracy, edges, method)
-        alpha, cutoff = ([row[n] for row in rows] for n in range(2))
-        near = pairs_of(f, *listed, _NO_LISTS, cutoff if len(cutoff) > 1 else cutoff[0])
-        if mesh:
-            waves: tuple[Any, ...] = (f.integer_list(mesh),)
-        else:
-            waves = waves_of(f, system, of[2], [row[2] for row in rows], (None, None))
-        split = edges.splits(f, f.per_system("alpha", alpha if len(alpha) > 1 else alpha[0], system))
-        op = "ewald_mesh_summation" if mesh else "ewald_summation"
-        return replace(sums, op=op, split=split, rest=(*near, check.UNBOUNDED, *waves))
-
-    def of(self, f: Framework, atoms: tuple[Any, ...], widths: Any, wanted: Any) -> Any:
-        """The energies, and what else is wanted, of positions, charges, cells and systems."""
-        positions, charges, lattice, batch_idx = atoms
-        of = (positions, charges, self.edges.closed(f, lattice, positions), batch_idx)
-        system, own = f.system(*of), f.system(*atoms)
-        gaussian = gaussian_inputs(f, own, widths, self.boundary, self.pairs, self.reach)
-        return total(
-            f,
-            self.edges.lattices(f, system, of),
-            wanted,
-            None if self.op is None else (self.op, (self.split,), self.rest),
-            slab_term(f, system, self.edges.slab_axes),
-            self.edges.wires(f, of, lattice, (), None, None),
-            ("gaussian_correction", (), gaussian, own),
-        )
-
-
-def _chosen(
-    f: Framework, of: tuple[Any, ...], accuracy: float, edges: Boundaries, method: Any
-) -> tuple[list[int] | None, list[Any]]:
-    """The meshes of the systems if there are any, and the parameters of each system, alpha and cutoff first."""
-    on_mesh, over_waves = None, None
-    if method != "pme":
-        charges, over_waves = parameters_of(f, of, None, None, None, accuracy, edges)
-    if method == "pme" or (method is None and accuracy >= _FINEST_MESH):
-        try:
-            charges, on_mesh, meshes = mesh_parameters(f, of, None, None, (None, None), accuracy, edges)
-        except ValueError:
-            # An accuracy that no mesh has.
-            if over_waves is None:
-                raise
-    if on_mesh is None or over_waves is None:
-        return (None, over_waves) if on_mesh is None else (meshes, on_mesh)
-    idx, systems = charges.groups.of(len(charges.positions))
-    count = np.bincount(idx, minlength=systems)
-    sizes = list(zip(count.tolist(), abs(np.linalg.det(np.broadcast_to(charges.cell, (systems, 3, 3)))).tolist()))
-    costs = (
-        sum(_native.ewald_cost(*size, row[1], row[2]) for size, row in zip(sizes, over_waves)),
-        sum(
-            _native.pme_cost(*size, row[1], meshes[4 * b : 4 * b + 3], meshes[4 * b + 3])
-            for b, (size, row) in enumerate(zip(sizes, on_mesh))
-        ),
-    )
-    return (None, over_waves) if costs[0] <= costs[1] else (meshes, on_mesh)
+def _on_mesh(f: Framework, of: Arguments, method: Any) -> bool:
+    """Whether the sum over the lattice is one on a mesh: by the method, or as this costs less."""
+    if method is not None:
+        return method == "pme"
+    if of.accuracy is not None and check.number("accuracy", of.accuracy) < _FINEST_MESH:
+        return False
+    return parameters(f, of, True).cost < parameters(f, of, False).cost
 
 
 @dataclass(frozen=True)

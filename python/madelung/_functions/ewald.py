@@ -7,21 +7,12 @@ from typing import Any
 import numpy as np
 
 from madelung import _arguments as check
-from madelung import _native
-from madelung._functions.boundaries import (
-    BOUNDARIES,
-    PERIODIC,
-    SLAB_CORRECTION,
-    Boundaries,
-    boundaries,
-    slab_term,
-)
+from madelung._functions.boundaries import BOUNDARIES, LATTICES, SLAB_CORRECTION, SLAB_HEIGHT, axes_of, each_system
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
-from madelung._functions.declare import KEYWORDS, REQUIRED, function, text
-from madelung._functions.direct import LIST, METHOD, METHODS, by_kind, direct_sum, kinds_of_sums
+from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function, text
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
-from madelung._functions.gaussians import SPREADS, widths_term
+from madelung._functions.gaussians import SPREADS
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.parameters import (
     ACCURACY,
@@ -36,12 +27,30 @@ from madelung._functions.parameters import (
     LISTS,
     MILLER,
     OUTPUTS,
+    PBC,
     POSITIONS,
     STREAM,
 )
-from madelung._functions.powers import EXPONENT, check_neutral, law_of, power_of
+from madelung._functions.plans import Arguments, arguments, estimated, summed
+from madelung._functions.powers import EXPONENT, check_neutral, law_of
 from madelung._functions.results import EwaldParameters
-from madelung._functions.waves import check_waves, waves_of
+from madelung._functions.waves import waves_of
+
+METHOD = Parameter(
+    "method",
+    "word",
+    text(
+        '"direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred atoms '
+        "and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all where "
+        'it is chosen. "list": pairs of a list, which is given or searched for. None: "list" where a list or a '
+        "parameter is given; else, for each system, the sum that costs less.",
+        torch="In graphs, under transforms of `torch.func` and on devices that is the one over a list.",
+        jax="On devices that is the one over a list.",
+        cuda="That is the one over a list.",
+    ),
+    None,
+    words=("direct", "list"),
+)
 
 SYSTEM, SYSTEM_OF_CHANNELS = (POSITIONS, CHARGES, CELL), (POSITIONS, CHANNELS, CELL)
 DERIVATIVES = (
@@ -125,7 +134,7 @@ def ewald_reciprocal_space(
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     split, waves = f.per_system("alpha", alpha, system), waves_of(f, system, cell, k_cutoff, miller)
     excluded = excluded_pairs(f, system, (positions, cell, None, batch_idx), exclusions)
-    check_neutral(f, (positions, charges, cell, batch_idx), exponent, PERIODIC.no_lattice)
+    check_neutral(f, (positions, charges, cell, batch_idx), exponent, (False,))
     law = law_of(f, system, split, exponent)
     left_out = excluded and excluded.term(law, check.UNBOUNDED, (0.0, 1.0))
     return total(f, system, wanted, (f"{law.prefix}_reciprocal_space", law.reals, waves), left_out)
@@ -151,6 +160,7 @@ def ewald_reciprocal_space(
     ACCURACY,
     BOUNDARIES,
     SLAB_CORRECTION,
+    SLAB_HEIGHT,
     METHOD,
     BATCH_IDX,
     OUTPUTS,
@@ -189,6 +199,7 @@ def ewald_summation(
     accuracy: Any,
     pbc: Any,
     slab_correction: Any,
+    slab_height: Any,
     method: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
@@ -200,71 +211,11 @@ def ewald_summation(
     `estimate_ewald_parameters`); where all are, small systems are summed directly (see `method`). With
     `miller_indices`, in graphs, under transforms and on devices given parameters are taken as they are.
     """
-    edges = boundaries(f, pbc, cell, slab_correction)
-    accuracy = accuracy if accuracy is None else check_accuracy(f, accuracy)
-    check_waves(k_cutoff, miller)
-    of, kinds = (positions, charges, cell, batch_idx), LIST
-    if method is None and accuracy is not None and power_of(exponent) == 1 and f.is_readable(*of):
-        chosen = (alpha, k_cutoff, cutoff, *miller, *lists[:-1], exclusions, widths, lists[-1] or None)
-        if not any([x is not None for x in chosen]):
-            kinds = f.untraced(kinds_of_sums, f, of, accuracy, edges)
-    if len(kinds) > 1:
-
-        def of_part(r: Any, q: Any, h: Any, *its: Any) -> Any:
-            rest = (exponent, widths, accuracy, *its, outputs)
-            return ewald_summation(f, r, q, h, alpha, k_cutoff, cutoff, miller, lists, exclusions, *rest)
-
-        try:
-            return by_kind(f, of_part, of, pbc, kinds, outputs)
-        except (ValueError, TypeError, RuntimeError):
-            # The error of the whole has the numbers of its atoms and systems.
-            of_part(*of[:3], pbc, slab_correction, "list", batch_idx)
-            raise
-    if method is None:
-        method = "list" if kinds == LIST else "direct"
-    check.word("method", method, METHODS)
-    if method == "direct":
-        given = (alpha, cutoff, k_cutoff)
-        if power_of(exponent) != 1:
-            check.refuse("exponent", '1 with `method="direct"`', exponent)
-        return direct_sum(f, of, given, miller, (exclusions, widths, lists), accuracy, edges, outputs)
-    has_list = any([x is not None for x in lists[:-1]])
-    cutoff = known_reach(lists, cutoff, alpha, edges)
-    period = edges.closed(f, cell, positions)
-    wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
-    edges.check(system.systems)
-    cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
-    of, has_waves = (positions, charges, period, batch_idx), miller[0] is not None
-    edges.check_law(f, of, exponent)
-    edges.check_widths(widths, exclusions, exponent)
-    listed = edges.listed(f, system, of, cell)
-    excluded = excluded_pairs(f, *listed, exclusions)
-    edges = edges.with_pairs(f, cell, excluded, lists)
-    spread = widths_term(f, widths, (listed[0], (positions, cell, pbc, batch_idx)), lists, (cutoff, accuracy))
-    if edges.only_wires:
-        check_unused(f, system, alpha=alpha, k_cutoff=k_cutoff)
-        if has_waves:
-            waves_of(f, system, period, None, miller)
-        return total(f, listed[0], wanted, edges.wires_alone(f, of, cell, listed, lists, cutoff, excluded), spread)
-    is_left = alpha is None or (cutoff is None and not has_list) or (k_cutoff is None and not has_waves)
-    is_left = is_left or (not (edges.is_lattice or (has_list and has_waves)))
-    if is_left or (accuracy is not None and not has_waves and f.is_readable(*of, alpha)):
-        _, rows = f.untraced(parameters_of, f, of, alpha, cutoff, k_cutoff, accuracy, edges, exponent)
-        if not has_list and (cutoff is None or not edges.is_lattice):
-            # The search keeps to the cutoff of each system.
-            cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
-        if alpha is None:
-            alpha = [row[0] for row in rows]
-        if not has_waves:
-            k_cutoff = [row[2] for row in rows]
-    listed_reach, reach = reach, reach if edges.is_lattice else check.UNBOUNDED
-    pairs = without(f, pairs_of(f, *listed, lists, cutoff), excluded)
-    waves = waves_of(f, system, period, k_cutoff, miller)
-    law = law_of(f, system, edges.splits(f, f.per_system("alpha", alpha, system)), exponent)
-    sums = f"{law.prefix}_summation", law.reals, (*pairs, reach, *waves)
-    left_out = excluded and excluded.term(law, reach, (1.0, 1.0))
-    slabs, wires = slab_term(f, system, edges.slab_axes), edges.wires(f, of, cell, pairs, listed_reach, excluded)
-    return total(f, edges.lattices(f, system, of), wanted, sums, slabs, wires, left_out, spread)
+    parameters = (alpha, cutoff, k_cutoff, miller, (None, None))
+    others = (exclusions, exponent, widths, accuracy, method)
+    slabs = (pbc, slab_correction, slab_height)
+    of = Arguments(positions, charges, cell, batch_idx, *slabs, lists, *parameters, *others)
+    return summed(f, of, False, outputs)
 
 
 @function(
@@ -281,6 +232,8 @@ def ewald_summation(
     ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),
     K_CUTOFF.but(text=text("radius of the reciprocal sum, in radians per L, one for all systems or (B,).")),
     EXPONENT,
+    LATTICES,
+    SLAB_HEIGHT,
     BATCH_IDX.but(text=text("(N,), the system of each atom, sorted. None: one system.")),
     notes={"jax": "Not under `jit`.", "cuda": "Arrays on a device are read, for which the call waits."},
     returns=text(
@@ -303,6 +256,8 @@ def estimate_ewald_parameters(
     alpha: Any,
     k_cutoff: Any,
     exponent: Any,
+    pbc: Any,
+    slab_height: Any,
     batch_idx: Any,
 ) -> EwaldParameters:
     """The parameters that `ewald_summation` uses over a list: the cheapest for an accuracy.
@@ -311,17 +266,27 @@ def estimate_ewald_parameters(
     ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of
     the accuracy.
     """
-    of = (positions, charges, cell, batch_idx)
-    system, rows = parameters_of(f, of, alpha, cutoff, k_cutoff, accuracy, PERIODIC, exponent)
-    if system.single:
-        return EwaldParameters(*rows[0])
-    split, reach, waves, error = np.array(rows).reshape(-1, 4).T.copy()
-    return EwaldParameters(*(f.array(x, positions) for x in (split, reach, waves, error)))
+    given = {"alpha": alpha, "cutoff": cutoff, "k_cutoff": k_cutoff, "exponent": exponent, "accuracy": accuracy}
+    of = arguments(positions, charges, cell, batch_idx, pbc=pbc, slab_correction=True, slab_height=slab_height, **given)
+    found, single = estimated(f, of, False)
+    each = found.alpha, found.cutoff, found.k_cutoff, found.errors, found.heights
+    if single:
+        return EwaldParameters(*(x[0] for x in each))
+    return EwaldParameters(*(f.array(np.array(x), positions) for x in each))
 
 
 @function(
     CELL.but(text=text("(3, 3) or (B, 3, 3), rows are lattice vectors.", cuda="In the memory of a device; read.")),
     K_CUTOFF.but(default=REQUIRED, text=text("in radians per L, one for all systems or (B,).")),
+    KEYWORDS,
+    PBC.but(
+        text=text(
+            "(3,) or (B, 3) of bool, the periodic axes: systems with fewer than two have no waves, and slabs those of "
+            "a cell of `slab_height`. None: all axes of the cell.",
+            jax="No traced array.",
+        )
+    ),
+    SLAB_HEIGHT.but(text=text("height of the cells of slabs along their normal, in L, one for all systems or (B,).")),
     STREAM.but(text=text("where the work is put, as for `ewald_summation`.")),
     notes={
         "torch": "Compiled graphs need them, as sizes there may not depend on values.",
@@ -333,67 +298,23 @@ def estimate_ewald_parameters(
     result="tuple[Array, Array]",
     eager=True,
 )
-def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any) -> tuple[Any, Any]:
+def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any, pbc: Any, slab_height: Any) -> tuple[Any, Any]:
     """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
 
     To be given in place of `k_cutoff`, for cells that change so little that the set may stay.
     """
-    h = check.cells(f.value("cell", cell))
-    systems = len(h.reshape(-1, 3, 3))
-    indices, of = f.waves(cell, check.per_system("k_cutoff", f.value("k_cutoff", k_cutoff), systems), systems)
+    systems = len(check.cells(f.value("cell", cell)).reshape(-1, 3, 3))
+    radii = check.per_system("k_cutoff", f.value("k_cutoff", k_cutoff), systems)
+    axes = axes_of(f, pbc)
+    if axes is not None:
+        periodic = each_system(axes, systems)
+        # Systems that are no lattice have no waves.
+        radii = [x if sum(row) > 1 else 0.0 for x, row in zip(radii * (systems if len(radii) == 1 else 1), periodic)]
+        if any([sum(row) == 2 for row in periodic]):
+            if slab_height is None:
+                check.refuse("slab_height", "the height of the cell of slabs, to which the waves belong", "None")
+            open_axes = np.array([[float(not x and sum(row) == 2) for x in row] for row in periodic])
+            heights = np.array(check.per_system("slab_height", f.value("slab_height", slab_height), systems))
+            cell = f.upright(cell, open_axes, f.numbers(np.broadcast_to(heights, (systems,)).copy(), cell))
+    indices, of = f.waves(cell, radii, systems)
     return f.copied(indices), f.copied(of)
-
-
-def check_accuracy(f: Framework, accuracy: Any) -> float:
-    """An accuracy that Ewald sums can have."""
-    given = f.distance("accuracy", accuracy)
-    if given is None or not 1e-14 <= given < 1.0:
-        check.refuse("accuracy", "a relative force error from 1e-14 (the rounding of float64) to below 1", accuracy)
-    return float(given)
-
-
-def check_unused(f: Framework, system: Any, **given: Any) -> None:
-    """Refuses parameters that no call takes, where a call does not use them."""
-    for name, x in given.items():
-        if x is not None and f.is_readable(x):
-            check.per_system(name, f.value(name, x), system.systems)
-
-
-def known_reach(lists: tuple[Any, ...], cutoff: Any, alpha: Any, edges: Boundaries) -> Any:
-    """The cutoff of a call that chooses one where no list is given: that of the list, where this knows it."""
-    cutoff = reach_of(lists, cutoff)
-    # All pairs of a list count where there are open systems.
-    counts_all = not edges.is_lattice and (alpha is not None or False not in edges.no_lattice)
-    if cutoff is None and (lists[1] is not None or lists[4] is not None) and not counts_all:
-        check.refuse("cutoff", "the cutoff that the neighbour list was built for", "None")
-    return cutoff
-
-
-def cutoffs_of(f: Framework, lists: tuple[Any, ...], cutoff: Any, systems: int) -> tuple[Any, Any]:
-    """A cutoff, or a list of those of each system, and the one that is an input of the op."""
-    if not isinstance(cutoff, (float, int)) and getattr(cutoff, "ndim", isinstance(cutoff, (list, tuple))):
-        each = check.per_system("cutoff", f.value("cutoff", cutoff), systems)
-        cutoff = each[0] if len(each) == 1 else each
-    if isinstance(cutoff, list) and any(x is not None for x in lists[:-1]):
-        check.refuse("cutoff", "one number with a neighbour list", f"{len(cutoff)} numbers")
-    return cutoff, check.UNBOUNDED if isinstance(cutoff, list) else f.distance("cutoff", cutoff)
-
-
-def parameters_of(
-    f: Framework,
-    of: tuple[Any, ...],
-    alpha: Any,
-    cutoff: Any,
-    k_cutoff: Any,
-    accuracy: Any,
-    edges: Boundaries = PERIODIC,
-    exponent: Any = 1,
-) -> tuple[check.Charges, list[tuple[float, float, float, float]]]:
-    """Charges as arrays of NumPy, and (alpha, cutoff, k_cutoff, predicted error) of each system."""
-    charges, split, waves = f.values(*of), f.value("alpha", alpha), f.value("k_cutoff", k_cutoff)
-    settings = check.settings(charges.systems, split, f.value("cutoff", cutoff), waves, accuracy)
-
-    def estimated(some: check.Charges, settings: check.Settings) -> Any:
-        return _native.ewald_parameters(some, settings, power_of(exponent))
-
-    return charges, edges.parameters(f, of, charges, settings, estimated)

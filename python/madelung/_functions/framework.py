@@ -207,6 +207,11 @@ class Framework(Protocol):
         """An array of systems with a value in the rows of some of them: with derivatives where it has them."""
         ...
 
+    def upright(self, cell: Any, axes: np.ndarray, heights: Any) -> Any:
+        """Cells (B, 3, 3) in which the normal of a plane times a height (B,) stands in place of the vector of an axis
+        (1 there, 0 along others and of other systems): with derivatives where they have them."""
+        ...
+
     def find_neighbors(
         self, positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
     ) -> Neighbors:
@@ -302,6 +307,21 @@ def with_unit_cells(where: Any, cell: Any, unit: Any, pbc: Any, own: tuple[float
     return where(periodic[:, None, None], cell, unit), numbers
 
 
+def upright(f: Any, cell: Any, axes: np.ndarray, heights: Any) -> Any:
+    """The cells of `Framework.upright`, by arithmetic alone."""
+    h, rows = cell.reshape(-1, 3, 3), []
+    for k in range(3):
+        a, b = h[:, (k + 1) % 3], h[:, (k + 2) % 3]
+        area = f.stacked(
+            [a[:, (c + 1) % 3] * b[:, (c + 2) % 3] - a[:, (c + 2) % 3] * b[:, (c + 1) % 3] for c in range(3)]
+        )
+        there = f.numbers(axes[:, k], cell)
+        # Other planes may have no normal.
+        scale = there * heights / ((area * area).sum(-1) + (1.0 - there)) ** 0.5
+        rows.append((1.0 - there)[:, None] * h[:, k] + scale[:, None] * area)
+    return f.stacked(rows)
+
+
 # Most runs ask for one cell again and again.
 @functools.lru_cache(maxsize=8)
 def made_once(make: Callable[..., tuple[Any, ...]], key: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
@@ -339,6 +359,11 @@ class Immediate:
     def added(arrays: Sequence[Any]) -> Any:
         """See `Framework`."""
         return functools.reduce(operator.add, arrays)
+
+    @classmethod
+    def upright(cls, cell: Any, axes: np.ndarray, heights: Any) -> Any:
+        """See `Framework`."""
+        return upright(cls, cell, axes, heights)
 
     @staticmethod
     def transposed(x: Any, shape: tuple[Any, Any]) -> Any:

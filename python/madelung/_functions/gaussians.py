@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from madelung import _arguments as check
-from madelung._functions.boundaries import periodic_axes
+from madelung._functions.boundaries import axes_of, each_system
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
 from madelung._functions.framework import Framework
@@ -26,7 +25,7 @@ from madelung._functions.parameters import (
 )
 
 # The cutoff over the largest width: erfc(11/2) is 7e-15.
-_REACH = 11.0
+REACH = 11.0
 
 WIDTHS = Parameter("widths", "reals", text("(N,), the width σ of each charge, in L, above zero."), shape=("N",))
 SPREADS = WIDTHS.but(
@@ -90,33 +89,10 @@ def gaussian_correction(
         reach = f.untraced(reach_of_widths, f, spreads)
     pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, reach)
     reach = check.UNBOUNDED if reach is None else reach
-    return f.energies(
-        "gaussian_correction", system, (), gaussian_inputs(f, system, spreads, (cell, pbc), pairs, reach), wanted
-    )
-
-
-def widths_term(
-    f: Framework, widths: Any, listed: tuple[Any, Any], lists: tuple[Any, ...], limits: tuple[Any, ...]
-) -> tuple[Any, ...] | None:
-    """The op that makes point charges of a sum Gaussian ones, its inputs, and its atoms; `listed`: atoms of lists, with
-    their periodic axes; `limits`: the cutoff of a list that is given, and the accuracy that it is for."""
-    if widths is None:
-        return None
-    system = listed[0]
-    spreads = f.table("widths", widths, ("N",), system)
-    has_list, (cutoff, accuracy) = any([x is not None for x in lists[:-1]]), limits
-    if has_list and accuracy is not None and cutoff is not None and f.is_readable(spreads, cutoff):
-        largest = max(check.per_system("cutoff", f.value("cutoff", cutoff), system.systems))
-        widest = f.untraced(reach_of_widths, f, spreads) / _REACH
-        needed = 2.0 * widest * math.sqrt(-math.log(accuracy))
-        if largest < needed:
-            expected = f"at least {needed:.4} with a width of {widest:.4}, in a list that is given"
-            check.refuse("cutoff", expected, largest)
-    reach = None if has_list else f.untraced(reach_of_widths, f, spreads)
-    pairs = pairs_of(f, *listed, lists, reach)
-    _, cell, pbc, _ = listed[1]
-    reach = check.UNBOUNDED if reach is None else reach
-    return "gaussian_correction", (), gaussian_inputs(f, system, spreads, (cell, pbc), pairs, reach), system
+    axes = axes_of(f, pbc) or ((cell is not None,) * 3,)
+    background = np.array([float(all(row)) for row in each_system(axes, system.systems)])
+    inputs = (spreads, f.numbers(background, f.atoms(system)[0]), *pairs, reach)
+    return f.energies("gaussian_correction", system, (), inputs, wanted)
 
 
 def reach_of_widths(f: Framework, widths: Any) -> float:
@@ -124,16 +100,4 @@ def reach_of_widths(f: Framework, widths: Any) -> float:
     sigma = np.asarray(f.value("widths", widths), np.float64)
     if not (np.isfinite(sigma).all() and (sigma > 0.0).all()):
         check.refuse("widths", "numbers above zero", sigma.tolist() if len(sigma) < 10 else float(sigma.min()))
-    return _REACH * float(np.max(sigma, initial=1e-3))
-
-
-def gaussian_inputs(
-    f: Framework, system: Any, widths: Any, boundary: tuple[Any, Any], pairs: tuple[Any, ...], reach: float
-) -> tuple[Any, ...]:
-    """The inputs of the op behind the prefactor; the boundary: a cell, and the periodic axes."""
-    cell, pbc = boundary
-    axes = periodic_axes(f, pbc, cell)
-    if len(axes) not in (1, system.systems):
-        check.refuse("pbc", f"one row, or one for each of {system.systems} systems", f"{len(axes)} rows")
-    background = np.array([float(all(row)) for row in axes] * (system.systems if len(axes) == 1 else 1))
-    return widths, f.numbers(background, f.atoms(system)[0]), *pairs, reach
+    return REACH * float(np.max(sigma, initial=1e-3))

@@ -8,29 +8,13 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung._functions.boundaries import (
-    BOUNDARIES,
-    PERIODIC,
-    SLAB_CORRECTION,
-    Boundaries,
-    boundaries,
-    slab_term,
-)
+from madelung._functions.boundaries import BOUNDARIES, LATTICES, SLAB_CORRECTION, SLAB_HEIGHT, axes_of
 from madelung._functions.channels import ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
-from madelung._functions.ewald import (
-    DERIVATIVES,
-    SYSTEM,
-    SYSTEM_OF_CHANNELS,
-    check_accuracy,
-    check_unused,
-    cutoffs_of,
-    known_reach,
-)
-from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
+from madelung._functions.ewald import DERIVATIVES, SYSTEM, SYSTEM_OF_CHANNELS
+from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total
 from madelung._functions.framework import Framework
-from madelung._functions.gaussians import SPREADS, widths_term
-from madelung._functions.lists import pairs_of
+from madelung._functions.gaussians import SPREADS
 from madelung._functions.parameters import (
     ACCURACY,
     ALPHA,
@@ -42,7 +26,8 @@ from madelung._functions.parameters import (
     OUTPUTS,
     STREAM,
 )
-from madelung._functions.powers import EXPONENT, check_neutral, law_of, power_of
+from madelung._functions.plans import Arguments, arguments, estimated, meshes, summed
+from madelung._functions.powers import EXPONENT, check_neutral, law_of
 from madelung._functions.results import PmeParameters
 
 _MESH = Group(
@@ -125,13 +110,13 @@ def pme_reciprocal_space(
     nodes, order = _given(f, cell, mesh)
     if nodes is None:
         check.refuse("mesh_dimensions", "three integers (or `mesh_spacing`)", "None")
-    meshes = f.integer_list(_meshes(nodes, order, system.systems))
+    sizes = f.integer_list(meshes(nodes, order, system.systems))
     split = f.per_system("alpha", alpha, system)
     excluded = excluded_pairs(f, system, (positions, cell, None, batch_idx), exclusions)
-    check_neutral(f, (positions, charges, cell, batch_idx), exponent, PERIODIC.no_lattice)
+    check_neutral(f, (positions, charges, cell, batch_idx), exponent, (False,))
     law = law_of(f, system, split, exponent)
     left_out = excluded and excluded.term(law, check.UNBOUNDED, (0.0, 1.0))
-    return total(f, system, wanted, (f"{law.prefix}_mesh_reciprocal_space", law.reals, (meshes,)), left_out)
+    return total(f, system, wanted, (f"{law.prefix}_mesh_reciprocal_space", law.reals, (sizes,)), left_out)
 
 
 @function(
@@ -147,6 +132,7 @@ def pme_reciprocal_space(
     ACCURACY,
     BOUNDARIES,
     SLAB_CORRECTION,
+    SLAB_HEIGHT,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -176,6 +162,7 @@ def particle_mesh_ewald(
     accuracy: Any,
     pbc: Any,
     slab_correction: Any,
+    slab_height: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -186,45 +173,13 @@ def particle_mesh_ewald(
     each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
     """
-    edges = boundaries(f, pbc, cell, slab_correction)
-    has_list = any([x is not None for x in lists[:-1]])
-    cutoff = known_reach(lists, cutoff, alpha, edges)
-    period = edges.closed(f, cell, positions)
-    wanted, system = f.outputs(outputs), f.system(positions, charges, period, batch_idx)
-    edges.check(system.systems)
-    cutoff, reach = cutoffs_of(f, lists, cutoff, system.systems)
-    (nodes, order), of = _given(f, cell, mesh, edges.no_lattice), (positions, charges, period, batch_idx)
-    edges.check_law(f, of, exponent)
-    edges.check_widths(widths, exclusions, exponent)
-    listed = edges.listed(f, system, of, cell)
-    excluded = excluded_pairs(f, *listed, exclusions)
-    edges = edges.with_pairs(f, cell, excluded, lists)
-    spread = widths_term(f, widths, (listed[0], (positions, cell, pbc, batch_idx)), lists, (cutoff, accuracy))
-    if edges.only_wires:
-        check_unused(f, system, alpha=alpha)
-        if accuracy is not None:
-            check_accuracy(f, accuracy)
-        if nodes is not None:
-            _meshes(nodes, order, system.systems)
-        return total(f, listed[0], wanted, edges.wires_alone(f, of, cell, listed, lists, cutoff, excluded), spread)
-    is_left = alpha is None or nodes is None or (not has_list and (cutoff is None or not edges.is_lattice))
-    if is_left or (accuracy is not None and f.is_readable(*of, alpha)):
-        given = (nodes, order)
-        _, rows, meshes = f.untraced(mesh_parameters, f, of, alpha, cutoff, given, accuracy, edges, exponent)
-        if not has_list and (cutoff is None or not edges.is_lattice):
-            # The search keeps to the cutoff of each system.
-            cutoff, reach = [row[1] for row in rows], check.UNBOUNDED
-        if alpha is None:
-            alpha = [row[0] for row in rows]
-    else:
-        meshes = _meshes(nodes, order, system.systems)
-    listed_reach, reach = reach, reach if edges.is_lattice else check.UNBOUNDED
-    pairs = without(f, pairs_of(f, *listed, lists, cutoff), excluded)
-    law = law_of(f, system, edges.splits(f, f.per_system("alpha", alpha, system)), exponent)
-    sums = f"{law.prefix}_mesh_summation", law.reals, (*pairs, reach, f.integer_list(meshes))
-    left_out = excluded and excluded.term(law, reach, (1.0, 1.0))
-    slabs, wires = slab_term(f, system, edges.slab_axes), edges.wires(f, of, cell, pairs, listed_reach, excluded)
-    return total(f, edges.lattices(f, system, of), wanted, sums, slabs, wires, left_out, spread)
+    axes = axes_of(f, pbc) or ((cell is not None,) * 3,)
+    nodes = _given(f, cell, mesh, tuple([sum(row) < 2 for row in axes]))
+    parameters = (alpha, cutoff, None, (None, None), nodes)
+    others = (exclusions, exponent, widths, accuracy, None)
+    slabs = (pbc, slab_correction, slab_height)
+    of = Arguments(positions, charges, cell, batch_idx, *slabs, lists, *parameters, *others)
+    return summed(f, of, True, outputs)
 
 
 @function(
@@ -241,6 +196,8 @@ def particle_mesh_ewald(
     ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),
     _MESH,
     EXPONENT,
+    LATTICES,
+    SLAB_HEIGHT,
     BATCH_IDX.but(text=text("(N,), the system of each atom, sorted. None: one system.")),
     notes={"jax": "Not under `jit`.", "cuda": "Arrays on a device are read, for which the call waits."},
     returns=text(
@@ -263,6 +220,8 @@ def estimate_pme_parameters(
     alpha: Any,
     mesh: tuple[Any, ...],
     exponent: Any,
+    pbc: Any,
+    slab_height: Any,
     batch_idx: Any,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -272,15 +231,22 @@ def estimate_pme_parameters(
     times the estimate in the median, less in crystals, and up to twice the estimate where cells are long and thin.
     Parameters that are chosen have an estimate of 5/8 of the accuracy.
     """
-    of = (positions, charges, cell, batch_idx)
-    given = _given(f, cell, mesh)
-    system, rows, meshes = mesh_parameters(f, of, alpha, cutoff, given, accuracy, PERIODIC, exponent)
-    nodes = tuple((k1, k2, k3) for k1, k2, k3, _ in zip(*[iter(meshes)] * 4))
-    if system.single:
-        ((split, reach, error),) = rows
-        return PmeParameters(split, reach, nodes[0], meshes[3], error)
-    split, reach, error = (f.array(x, positions) for x in np.array(rows).reshape(-1, 3).T.copy())
-    return PmeParameters(split, reach, nodes, tuple(meshes[3::4]), error)
+    given = {
+        "alpha": alpha,
+        "cutoff": cutoff,
+        "mesh": _given(f, cell, mesh),
+        "exponent": exponent,
+        "accuracy": accuracy,
+    }
+    of = arguments(positions, charges, cell, batch_idx, pbc=pbc, slab_correction=True, slab_height=slab_height, **given)
+    found, single = estimated(f, of, True)
+    meshes = [found.mesh[n : n + 4] for n in range(0, len(found.mesh), 4)]
+    nodes, orders = tuple([(k1, k2, k3) for k1, k2, k3, _ in meshes]), tuple([p for *_, p in meshes])
+    if single:
+        return PmeParameters(found.alpha[0], found.cutoff[0], nodes[0], orders[0], found.errors[0], found.heights[0])
+    each = (found.alpha, found.cutoff, found.errors, found.heights)
+    split, reach, error, heights = (f.array(np.array(x), positions) for x in each)
+    return PmeParameters(split, reach, nodes, orders, error, heights)
 
 
 # Nodes along the axes of all systems or of each, and orders of splines likewise.
@@ -320,15 +286,6 @@ def _given(f: Framework, cell: Any, mesh: tuple[Any, ...], no_lattice: tuple[boo
 _ORDER = 5
 
 
-def _meshes(nodes: list[tuple[int, ...]], order: list[int], systems: Any) -> list[int]:
-    """(K₁, K₂, K₃, order) of all systems alike, or of one after the other."""
-    for name, rows in (("spline_order", order), ("mesh_dimensions", nodes)):
-        if len(rows) != 1 and len(rows) != systems:
-            check.refuse(name, f"one for all, or one for each of {systems} systems", f"{len(rows)} of them")
-    rows = range(max(len(nodes), len(order)))
-    return [k for b in rows for k in (*nodes[b % len(nodes)], order[b % len(order)])]
-
-
 def _orders(order: Any) -> list[int]:
     """Orders of splines, of all systems or of each."""
     found = check.integer_list("spline_order", order if _is_list(order) else [order])
@@ -355,32 +312,3 @@ def _nodes(dimensions: Any) -> list[tuple[int, ...]]:
 
 def _is_list(x: Any) -> bool:
     return isinstance(x, (tuple, list)) or (isinstance(x, np.ndarray) and x.ndim > 0)
-
-
-def mesh_parameters(
-    f: Framework,
-    of: tuple[Any, ...],
-    alpha: Any,
-    cutoff: Any,
-    mesh: _Given,
-    accuracy: Any,
-    edges: Boundaries = PERIODIC,
-    exponent: Any = 1,
-) -> tuple[check.Charges, list[tuple[float, ...]], list[int]]:
-    """Charges as arrays of NumPy, (alpha, cutoff, predicted error) of each system, and its mesh as `_meshes` has it."""
-    charges, split, (nodes, order) = f.values(*of), f.value("alpha", alpha), mesh
-    systems = charges.systems
-    # Systems that are all open need none.
-    smallest = order or [_ORDER]
-    meshes = _meshes(nodes or [(p, p, p) for p in smallest], smallest, systems)
-    meshes = meshes * systems if len(meshes) == 4 else meshes
-    settings = check.mesh_settings(systems, split, f.value("cutoff", cutoff), nodes, order, accuracy)
-
-    def estimated(some: check.Charges, settings: check.MeshSettings) -> Any:
-        return _native.pme_parameters(some, settings, power_of(exponent))
-
-    rows = edges.parameters(f, of, charges, settings, estimated)
-    for b, row in enumerate(rows):
-        if len(row) == 2:
-            rows[b], meshes[4 * b : 4 * b + 4] = row
-    return charges, rows, meshes

@@ -54,12 +54,11 @@ ACCURACY = Parameter(
     "accuracy",
     "positive",
     text(
-        "target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that are "
-        "None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as they "
-        "are; one parameter at most is open then, and balances the errors of both sums."
+        "target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to below 1. "
+        "Parameters that are None are chosen for it, and given ones that cannot meet it are an error. None: given ones "
+        "are taken as they are, and others are chosen for 1e-6 (1e-5 in float32)."
     ),
-    1e-6,
-    or_none=True,
+    None,
 )
 PBC = Parameter(
     "pbc", "axes", text("(3,) or (B, 3) of bool; must be True everywhere.", cuda="An array of NumPy."), None

@@ -18,6 +18,8 @@ class EwaldParameters:
     """Radius of the reciprocal sum, in radians per L."""
     predicted_force_error: Any
     """Expected RMS error of the forces, in units of q²_rms/(V/N)^(2/3)."""
+    slab_height: Any = 0.0
+    """Height of the cell of slabs, in L; 0 for crystals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +36,5 @@ class PmeParameters:
     """Order of the splines."""
     predicted_force_error: Any
     """Expected RMS error of the forces, in units of q²_rms/(V/N)^(2/3)."""
+    slab_height: Any = 0.0
+    """Height of the cell of slabs, in L; 0 for crystals."""

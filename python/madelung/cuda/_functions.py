@@ -12,6 +12,7 @@ from madelung._functions import (
     latent,
     mesh,
     neighbors,
+    pair_sums,
     potentials,
     segments,
     verlet,
@@ -551,299 +552,6 @@ def slab_correction(
 
 # fmt: off
 @overload
-def coulomb(
-    positions: Any, charges: Any, cell: Any = None, *, cutoff: float | None = None, alpha: float = 0.0,
-    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
-    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, pbc: Any = None, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, stream: Any = None,
-) -> Array: ...
-@overload
-def coulomb(
-    positions: Any, charges: Any, cell: Any = None, *, cutoff: float | None = None, alpha: float = 0.0,
-    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
-    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, pbc: Any = None, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
-) -> tuple[Array, ...]: ...
-# fmt: on
-def coulomb(
-    positions: Any,
-    charges: Any,
-    cell: Any = None,
-    *,
-    cutoff: float | None = None,
-    alpha: float = 0.0,
-    neighbors: Neighbors | None = None,
-    neighbor_list: Any = None,
-    neighbor_ptr: Any = None,
-    neighbor_shifts: Any = None,
-    neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None,
-    half_fill: bool = False,
-    exponent: int = 1,
-    pbc: Any = None,
-    batch_idx: Any = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_charge_gradients: bool = False,
-    compute_virial: bool = False,
-    stream: Any = None,
-) -> Array | tuple[Array, ...]:
-    """The Coulomb energy over pairs: ½ Σ q_i q_j erfc(αr)/r, over all pairs of a molecule or those within a cutoff.
-
-    Open systems (no cell) need no cutoff: the sum is exact. Over pairs within a cutoff it converges slowly, if at all;
-    see `dsf`, and `ewald_summation` for periodic systems.
-
-    Args:
-        positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
-            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
-            the results, which are split and joined on the host.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
-        cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
-            periodic axis.
-        alpha: damping α in 1/L, from 0 up.
-        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-            atoms, another cell or a smaller cutoff.
-        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
-            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
-            Without a list the call builds one. For that it waits.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
-            the host, as is a list without offsets.
-        half_fill: whether the list that is given has every pair once. It is then made full on the host.
-        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
-            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
-        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-        prefactor: multiplies energies and every derivative of them.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
-        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
-        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
-        3, 3).
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        positions,
-        charges,
-        cell,
-        neighbor_list,
-        neighbor_ptr,
-        neighbor_shifts,
-        neighbor_matrix,
-        neighbor_matrix_shifts,
-        batch_idx,
-    ) = opened(
-        stream,
-        positions=positions,
-        charges=charges,
-        cell=cell,
-        neighbor_list=neighbor_list,
-        neighbor_ptr=neighbor_ptr,
-        neighbor_shifts=neighbor_shifts,
-        neighbor_matrix=neighbor_matrix,
-        neighbor_matrix_shifts=neighbor_matrix_shifts,
-        batch_idx=batch_idx,
-    )
-    return boundaries.coulomb(
-        f,
-        positions,
-        charges,
-        cell,
-        cutoff,
-        alpha,
-        (
-            neighbors,
-            neighbor_list,
-            neighbor_ptr,
-            neighbor_shifts,
-            neighbor_matrix,
-            neighbor_matrix_shifts,
-            fill_value,
-            half_fill,
-        ),
-        None,
-        exponent,
-        pbc,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_charge_gradients,
-            compute_virial,
-            False,
-        ),
-    )
-
-
-# fmt: off
-@overload
-def dsf(
-    positions: Any, charges: Any, cutoff: float, alpha: Any = 0.2, cell: Any = None, *,
-    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
-    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, stream: Any = None,
-) -> Array: ...
-@overload
-def dsf(
-    positions: Any, charges: Any, cutoff: float, alpha: Any = 0.2, cell: Any = None, *,
-    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
-    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
-) -> tuple[Array, ...]: ...
-# fmt: on
-def dsf(
-    positions: Any,
-    charges: Any,
-    cutoff: float,
-    alpha: Any = 0.2,
-    cell: Any = None,
-    *,
-    neighbors: Neighbors | None = None,
-    neighbor_list: Any = None,
-    neighbor_ptr: Any = None,
-    neighbor_shifts: Any = None,
-    neighbor_matrix: Any = None,
-    neighbor_matrix_shifts: Any = None,
-    fill_value: int | None = None,
-    half_fill: bool = False,
-    pbc: Any = None,
-    batch_idx: Any = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_charge_gradients: bool = False,
-    compute_virial: bool = False,
-    stream: Any = None,
-) -> Array | tuple[Array, ...]:
-    """The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006).
-
-    With v(r) = erfc(αr)/r, ½ Σ q_i q_j [v(r) − v(r_c) − v′(r_c)(r − r_c)] over pairs closer than r_c, and of each
-    charge with itself −q²[v(r_c)/2 − r_c v′(r_c)/2 + α/√π]: energies and forces go to zero at the cutoff. An
-    approximation of Ewald's sum for disordered, neutral systems, whose time goes with N.
-
-    Args:
-        positions: (N, 3), float32 or float64. In the memory of a device.
-        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
-            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
-            the results, which are split and joined on the host.
-        cutoff: radius r_c of the sum, in L.
-        alpha: damping α in 1/L, one for all systems or (B,).
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
-        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-            atoms, another cell or a smaller cutoff.
-        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
-            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
-            Without a list the call builds one. For that it waits.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
-            the host, as is a list without offsets.
-        half_fill: whether the list that is given has every pair once. It is then made full on the host.
-        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
-        batch_idx: (N,), the system of each atom, sorted. None: one system.
-        prefactor: multiplies energies and every derivative of them.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
-        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
-            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
-            the object, and the stream has to live as long as they do.
-
-    Returns:
-        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
-        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
-        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
-        3, 3).
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point.
-        ValueError: Also for arrays or a stream of another device, and memory that was given back.
-        NotImplementedError: Where there is no NVIDIA driver, with what to install.
-    """
-    (
-        f,
-        positions,
-        charges,
-        alpha,
-        cell,
-        neighbor_list,
-        neighbor_ptr,
-        neighbor_shifts,
-        neighbor_matrix,
-        neighbor_matrix_shifts,
-        batch_idx,
-    ) = opened(
-        stream,
-        positions=positions,
-        charges=charges,
-        alpha=alpha,
-        cell=cell,
-        neighbor_list=neighbor_list,
-        neighbor_ptr=neighbor_ptr,
-        neighbor_shifts=neighbor_shifts,
-        neighbor_matrix=neighbor_matrix,
-        neighbor_matrix_shifts=neighbor_matrix_shifts,
-        batch_idx=batch_idx,
-    )
-    return boundaries.dsf(
-        f,
-        positions,
-        charges,
-        cutoff,
-        alpha,
-        cell,
-        (
-            neighbors,
-            neighbor_list,
-            neighbor_ptr,
-            neighbor_shifts,
-            neighbor_matrix,
-            neighbor_matrix_shifts,
-            fill_value,
-            half_fill,
-        ),
-        pbc,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_charge_gradients,
-            compute_virial,
-            False,
-        ),
-    )
-
-
-# fmt: off
-@overload
 def ewald_real_space(
     positions: Any, charges: Any, cell: Any, alpha: Any, *, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
@@ -1113,10 +821,11 @@ def ewald_summation(
     miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False, exponent: int = 1,
-    widths: Any = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    method: Literal["direct", "list"] | None = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    widths: Any = None, accuracy: float | None = None, pbc: Any = None, slab_correction: bool = False,
+    slab_height: Any = None, method: Literal["direct", "list"] | None = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
 @overload
 def ewald_summation(
@@ -1124,9 +833,9 @@ def ewald_summation(
     miller_indices: Any = None, miller_batch_idx: Any = None, neighbors: Neighbors | None = None,
     neighbor_list: Any = None, neighbor_ptr: Any = None, neighbor_shifts: Any = None, neighbor_matrix: Any = None,
     neighbor_matrix_shifts: Any = None, fill_value: int | None = None, half_fill: bool = False, exponent: int = 1,
-    widths: Any = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    method: Literal["direct", "list"] | None = None, batch_idx: Any = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    widths: Any = None, accuracy: float | None = None, pbc: Any = None, slab_correction: bool = False,
+    slab_height: Any = None, method: Literal["direct", "list"] | None = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
     compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
@@ -1150,9 +859,10 @@ def ewald_summation(
     half_fill: bool = False,
     exponent: int = 1,
     widths: Any = None,
-    accuracy: float | None = 1e-6,
+    accuracy: float | None = None,
     pbc: Any = None,
     slab_correction: bool = False,
+    slab_height: Any = None,
     method: Literal["direct", "list"] | None = None,
     batch_idx: Any = None,
     prefactor: float = 1.0,
@@ -1200,17 +910,22 @@ def ewald_summation(
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
             `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to below
+            1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error. None: given
+            ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
-            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
-            and of a list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None
-            for all: True, or without a cell False. An array of NumPy; True everywhere.
-        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
-            `slab_correction`. Their cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the
-            longer period L along the slab: below 1e-6 of the energy for g = L.
+            pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and all
+            images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of both
+            count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`. None for
+            all: True, or without a cell False. An array of NumPy; True everywhere.
+        slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
+            `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
+            along the open axis does not count, and may be zero.
+        slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls that
+            cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls as
+            exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen for
+            `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a cell,
+            that of the cell.
         method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
             atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
             where it is chosen. "list": pairs of a list, which is given or searched for. None: "list" where a list or a
@@ -1252,6 +967,7 @@ def ewald_summation(
         neighbor_matrix,
         neighbor_matrix_shifts,
         widths,
+        slab_height,
         batch_idx,
     ) = opened(
         stream,
@@ -1269,6 +985,7 @@ def ewald_summation(
         neighbor_matrix=neighbor_matrix,
         neighbor_matrix_shifts=neighbor_matrix_shifts,
         widths=widths,
+        slab_height=slab_height,
         batch_idx=batch_idx,
     )
     return ewald.ewald_summation(
@@ -1299,6 +1016,7 @@ def ewald_summation(
         accuracy,
         pbc,
         slab_correction,
+        slab_height,
         method,
         batch_idx,
         (
@@ -1316,12 +1034,14 @@ def estimate_ewald_parameters(
     positions: Any,
     charges: Any,
     cell: Any,
-    accuracy: float | None = 1e-6,
+    accuracy: float | None = None,
     cutoff: Any = None,
     *,
     alpha: Any = None,
     k_cutoff: Any = None,
     exponent: int = 1,
+    pbc: Any = None,
+    slab_height: Any = None,
     batch_idx: Any = None,
 ) -> EwaldParameters:
     """The parameters that `ewald_summation` uses over a list: the cheapest for an accuracy.
@@ -1337,15 +1057,21 @@ def estimate_ewald_parameters(
         charges: (N,), of the positions' dtype, as all real arrays.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to below
+            1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error. None: given
+            ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and `k_cutoff`.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        pbc: (3,) or (B, 3) of bool, the periodic axes, two or three. None: all axes of the cell.
+        slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls that
+            cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls as
+            exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen for
+            `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a cell,
+            that of the cell.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1365,6 +1091,7 @@ def estimate_ewald_parameters(
         cutoff,
         alpha,
         k_cutoff,
+        slab_height,
         batch_idx,
     ) = opened(
         None,
@@ -1374,6 +1101,7 @@ def estimate_ewald_parameters(
         cutoff=cutoff,
         alpha=alpha,
         k_cutoff=k_cutoff,
+        slab_height=slab_height,
         batch_idx=batch_idx,
     )
     return ewald.estimate_ewald_parameters(
@@ -1386,6 +1114,8 @@ def estimate_ewald_parameters(
         alpha,
         k_cutoff,
         exponent,
+        pbc,
+        slab_height,
         batch_idx,
     )
 
@@ -1393,6 +1123,9 @@ def estimate_ewald_parameters(
 def generate_miller_indices(
     cell: Any,
     k_cutoff: Any,
+    *,
+    pbc: Any = None,
+    slab_height: Any = None,
     stream: Any = None,
 ) -> tuple[Array, Array]:
     """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
@@ -1404,6 +1137,9 @@ def generate_miller_indices(
     Args:
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors. In the memory of a device; read.
         k_cutoff: in radians per L, one for all systems or (B,).
+        pbc: (3,) or (B, 3) of bool, the periodic axes: systems with fewer than two have no waves, and slabs those of a
+            cell of `slab_height`. None: all axes of the cell.
+        slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,).
         stream: where the work is put, as for `ewald_summation`.
 
     Returns:
@@ -1416,15 +1152,19 @@ def generate_miller_indices(
         f,
         cell,
         k_cutoff,
+        slab_height,
     ) = opened(
         stream,
         cell=cell,
         k_cutoff=k_cutoff,
+        slab_height=slab_height,
     )
     return ewald.generate_miller_indices(
         f,
         cell,
         k_cutoff,
+        pbc,
+        slab_height,
     )
 
 
@@ -1895,8 +1635,8 @@ def particle_mesh_ewald(
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
     fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, widths: Any = None,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    accuracy: float | None = None, pbc: Any = None, slab_correction: bool = False, slab_height: Any = None,
+    batch_idx: Any = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
     compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
     compute_virial: Literal[False] = False, stream: Any = None,
 ) -> Array: ...
@@ -1908,9 +1648,10 @@ def particle_mesh_ewald(
     neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
     neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
     fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, widths: Any = None,
-    accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False, batch_idx: Any = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+    accuracy: float | None = None, pbc: Any = None, slab_correction: bool = False, slab_height: Any = None,
+    batch_idx: Any = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    stream: Any = None,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def particle_mesh_ewald(
@@ -1933,9 +1674,10 @@ def particle_mesh_ewald(
     half_fill: bool = False,
     exponent: int = 1,
     widths: Any = None,
-    accuracy: float | None = 1e-6,
+    accuracy: float | None = None,
     pbc: Any = None,
     slab_correction: bool = False,
+    slab_height: Any = None,
     batch_idx: Any = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1984,17 +1726,22 @@ def particle_mesh_ewald(
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
             `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to below
+            1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error. None: given
+            ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
-            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
-            and of a list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None
-            for all: True, or without a cell False. An array of NumPy; True everywhere.
-        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
-            `slab_correction`. Their cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the
-            longer period L along the slab: below 1e-6 of the energy for g = L.
+            pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and all
+            images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of both
+            count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`. None for
+            all: True, or without a cell False. An array of NumPy; True everywhere.
+        slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
+            `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
+            along the open axis does not count, and may be zero.
+        slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls that
+            cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls as
+            exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen for
+            `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a cell,
+            that of the cell.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
         prefactor: multiplies energies and every derivative of them.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -2029,6 +1776,7 @@ def particle_mesh_ewald(
         neighbor_matrix,
         neighbor_matrix_shifts,
         widths,
+        slab_height,
         batch_idx,
     ) = opened(
         stream,
@@ -2043,6 +1791,7 @@ def particle_mesh_ewald(
         neighbor_matrix=neighbor_matrix,
         neighbor_matrix_shifts=neighbor_matrix_shifts,
         widths=widths,
+        slab_height=slab_height,
         batch_idx=batch_idx,
     )
     return mesh.particle_mesh_ewald(
@@ -2073,6 +1822,7 @@ def particle_mesh_ewald(
         accuracy,
         pbc,
         slab_correction,
+        slab_height,
         batch_idx,
         (
             prefactor,
@@ -2089,7 +1839,7 @@ def estimate_pme_parameters(
     positions: Any,
     charges: Any,
     cell: Any,
-    accuracy: float | None = 1e-6,
+    accuracy: float | None = None,
     cutoff: Any = None,
     *,
     alpha: Any = None,
@@ -2097,6 +1847,8 @@ def estimate_pme_parameters(
     mesh_spacing: float | None = None,
     spline_order: int | tuple[int, ...] | None = None,
     exponent: int = 1,
+    pbc: Any = None,
+    slab_height: Any = None,
     batch_idx: Any = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -2113,9 +1865,9 @@ def estimate_pme_parameters(
         charges: (N,), of the positions' dtype, as all real arrays.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. With
             `batch_idx`, a cell (3, 3) makes the call wait.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to below
+            1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error. None: given
+            ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and the mesh.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
@@ -2128,6 +1880,12 @@ def estimate_pme_parameters(
             accuracy.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        pbc: (3,) or (B, 3) of bool, the periodic axes, two or three. None: all axes of the cell.
+        slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls that
+            cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls as
+            exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen for
+            `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a cell,
+            that of the cell.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -2146,6 +1904,7 @@ def estimate_pme_parameters(
         cell,
         cutoff,
         alpha,
+        slab_height,
         batch_idx,
     ) = opened(
         None,
@@ -2154,6 +1913,7 @@ def estimate_pme_parameters(
         cell=cell,
         cutoff=cutoff,
         alpha=alpha,
+        slab_height=slab_height,
         batch_idx=batch_idx,
     )
     return mesh.estimate_pme_parameters(
@@ -2170,6 +1930,8 @@ def estimate_pme_parameters(
             spline_order,
         ),
         exponent,
+        pbc,
+        slab_height,
         batch_idx,
     )
 
@@ -2352,6 +2114,299 @@ def find_neighbors(
         batch_idx,
         batch_ptr,
         form,
+    )
+
+
+# fmt: off
+@overload
+def coulomb(
+    positions: Any, charges: Any, cell: Any = None, *, cutoff: float | None = None, alpha: float = 0.0,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def coulomb(
+    positions: Any, charges: Any, cell: Any = None, *, cutoff: float | None = None, alpha: float = 0.0,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, exponent: int = 1, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def coulomb(
+    positions: Any,
+    charges: Any,
+    cell: Any = None,
+    *,
+    cutoff: float | None = None,
+    alpha: float = 0.0,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    exponent: int = 1,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """The Coulomb energy over pairs: ½ Σ q_i q_j erfc(αr)/r, over all pairs of a molecule or those within a cutoff.
+
+    Open systems (no cell) need no cutoff: the sum is exact. Over pairs within a cutoff it converges slowly, if at all;
+    see `dsf`, and `ewald_summation` for periodic systems.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        cutoff: pairs closer than it count, in L. None: all pairs of systems without a periodic axis, whatever list is
+            given; of others, or with damping, all pairs of the list.
+        alpha: damping α in 1/L, from 0 up.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        cell,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        cell=cell,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return pair_sums.coulomb(
+        f,
+        positions,
+        charges,
+        cell,
+        cutoff,
+        alpha,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        None,
+        exponent,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
+    )
+
+
+# fmt: off
+@overload
+def dsf(
+    positions: Any, charges: Any, cutoff: float, alpha: Any = 0.2, cell: Any = None, *,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, stream: Any = None,
+) -> Array: ...
+@overload
+def dsf(
+    positions: Any, charges: Any, cutoff: float, alpha: Any = 0.2, cell: Any = None, *,
+    neighbors: Neighbors | None = None, neighbor_list: Any = None, neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None, neighbor_matrix: Any = None, neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: Any = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, stream: Any = None,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def dsf(
+    positions: Any,
+    charges: Any,
+    cutoff: float,
+    alpha: Any = 0.2,
+    cell: Any = None,
+    *,
+    neighbors: Neighbors | None = None,
+    neighbor_list: Any = None,
+    neighbor_ptr: Any = None,
+    neighbor_shifts: Any = None,
+    neighbor_matrix: Any = None,
+    neighbor_matrix_shifts: Any = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: Any = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    stream: Any = None,
+) -> Array | tuple[Array, ...]:
+    """The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006).
+
+    With v(r) = erfc(αr)/r, ½ Σ q_i q_j [v(r) − v(r_c) − v′(r_c)(r − r_c)] over pairs closer than r_c, and of each
+    charge with itself −q²[v(r_c)/2 − r_c v′(r_c)/2 + α/√π]: energies and forces go to zero at the cutoff. An
+    approximation of Ewald's sum for disordered, neutral systems, whose time goes with N.
+
+    Args:
+        positions: (N, 3), float32 or float64. In the memory of a device.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself. The call then waits for the charges and
+            the results, which are split and joined on the host.
+        cutoff: radius r_c of the sum, in L.
+        alpha: damping α in 1/L, one for all systems or (B,).
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. For that it waits.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. It is read, and made a list on
+            the host, as is a list without offsets.
+        half_fill: whether the list that is given has every pair once. It is then made full on the host.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic.
+        batch_idx: (N,), the system of each atom, sorted. None: one system.
+        prefactor: multiplies energies and every derivative of them.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        stream: where the work is put: the handle of a stream of the positions' device, or any library's object for one
+            (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep
+            the object, and the stream has to live as long as they do.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point.
+        ValueError: Also for arrays or a stream of another device, and memory that was given back.
+        NotImplementedError: Where there is no NVIDIA driver, with what to install.
+    """
+    (
+        f,
+        positions,
+        charges,
+        alpha,
+        cell,
+        neighbor_list,
+        neighbor_ptr,
+        neighbor_shifts,
+        neighbor_matrix,
+        neighbor_matrix_shifts,
+        batch_idx,
+    ) = opened(
+        stream,
+        positions=positions,
+        charges=charges,
+        alpha=alpha,
+        cell=cell,
+        neighbor_list=neighbor_list,
+        neighbor_ptr=neighbor_ptr,
+        neighbor_shifts=neighbor_shifts,
+        neighbor_matrix=neighbor_matrix,
+        neighbor_matrix_shifts=neighbor_matrix_shifts,
+        batch_idx=batch_idx,
+    )
+    return pair_sums.dsf(
+        f,
+        positions,
+        charges,
+        cutoff,
+        alpha,
+        cell,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            False,
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from madelung._functions import (
     latent,
     mesh,
     neighbors,
+    pair_sums,
     potentials,
     powers,
     segments,
@@ -426,259 +427,6 @@ def slab_correction(
     )
 
 
-# fmt: off
-@overload
-def coulomb(
-    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, *, cutoff: float | None = None,
-    alpha: float = 0.0, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
-    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
-    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1, pbc: Any = None,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
-) -> Array: ...
-@overload
-def coulomb(
-    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, *, cutoff: float | None = None,
-    alpha: float = 0.0, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
-    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
-    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1, pbc: Any = None,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
-) -> tuple[Array, ...]: ...
-# fmt: on
-def coulomb(
-    positions: ArrayLike,
-    charges: ArrayLike,
-    cell: ArrayLike | None = None,
-    *,
-    cutoff: float | None = None,
-    alpha: float = 0.0,
-    neighbors: Neighbors | None = None,
-    neighbor_list: ArrayLike | None = None,
-    neighbor_ptr: ArrayLike | None = None,
-    neighbor_shifts: ArrayLike | None = None,
-    neighbor_matrix: ArrayLike | None = None,
-    neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None,
-    half_fill: bool = False,
-    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
-    exponent: int = 1,
-    pbc: Any = None,
-    batch_idx: ArrayLike | None = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_charge_gradients: bool = False,
-    compute_virial: bool = False,
-    hybrid_forces: bool = False,
-) -> Array | tuple[Array, ...]:
-    """The Coulomb energy over pairs: ½ Σ q_i q_j erfc(αr)/r, over all pairs of a molecule or those within a cutoff.
-
-    Open systems (no cell) need no cutoff: the sum is exact. Over pairs within a cutoff it converges slowly, if at all;
-    see `dsf`, and `ewald_summation` for periodic systems.
-
-    Args:
-        positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
-            results. Without a list and parameters each set searches for itself.
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
-        cutoff: pairs closer than it count, in L. None: all pairs of the list, or all pairs of systems without a
-            periodic axis. A Python number.
-        alpha: damping α in 1/L, from 0 up. A Python number.
-        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-            atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
-        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
-            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
-            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
-        half_fill: whether the list that is given has every pair once. Not under `jit`.
-        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
-            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
-            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
-            real and the reciprocal part alike; a pair that is left out may lie on one point.
-        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
-            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
-        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
-        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
-        prefactor: multiplies energies and every derivative of them. A Python number.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
-        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
-            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
-            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
-            function.
-
-    Returns:
-        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
-        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
-        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
-        3, 3).
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
-        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
-    """
-    return boundaries.coulomb(
-        Jax,
-        positions,
-        charges,
-        cell,
-        cutoff,
-        alpha,
-        (
-            neighbors,
-            neighbor_list,
-            neighbor_ptr,
-            neighbor_shifts,
-            neighbor_matrix,
-            neighbor_matrix_shifts,
-            fill_value,
-            half_fill,
-        ),
-        exclusions,
-        exponent,
-        pbc,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_charge_gradients,
-            compute_virial,
-            hybrid_forces,
-        ),
-    )
-
-
-# fmt: off
-@overload
-def dsf(
-    positions: ArrayLike, charges: ArrayLike, cutoff: float, alpha: float | ArrayLike = 0.2,
-    cell: ArrayLike | None = None, *, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
-    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
-    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
-) -> Array: ...
-@overload
-def dsf(
-    positions: ArrayLike, charges: ArrayLike, cutoff: float, alpha: float | ArrayLike = 0.2,
-    cell: ArrayLike | None = None, *, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
-    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
-    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
-    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-) -> tuple[Array, ...]: ...
-# fmt: on
-def dsf(
-    positions: ArrayLike,
-    charges: ArrayLike,
-    cutoff: float,
-    alpha: float | ArrayLike = 0.2,
-    cell: ArrayLike | None = None,
-    *,
-    neighbors: Neighbors | None = None,
-    neighbor_list: ArrayLike | None = None,
-    neighbor_ptr: ArrayLike | None = None,
-    neighbor_shifts: ArrayLike | None = None,
-    neighbor_matrix: ArrayLike | None = None,
-    neighbor_matrix_shifts: ArrayLike | None = None,
-    fill_value: int | None = None,
-    half_fill: bool = False,
-    pbc: Any = None,
-    batch_idx: ArrayLike | None = None,
-    prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False,
-    compute_charge_gradients: bool = False,
-    compute_virial: bool = False,
-    hybrid_forces: bool = False,
-) -> Array | tuple[Array, ...]:
-    """The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006).
-
-    With v(r) = erfc(αr)/r, ½ Σ q_i q_j [v(r) − v(r_c) − v′(r_c)(r − r_c)] over pairs closer than r_c, and of each
-    charge with itself −q²[v(r_c)/2 − r_c v′(r_c)/2 + α/√π]: energies and forces go to zero at the cutoff. An
-    approximation of Ewald's sum for disordered, neutral systems, whose time goes with N.
-
-    Args:
-        positions: (N, 3), float32 or float64.
-        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
-            results. Without a list and parameters each set searches for itself.
-        cutoff: radius r_c of the sum, in L. A Python number.
-        alpha: damping α in 1/L, one for all systems or (B,).
-        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
-        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-            atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
-        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
-            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
-            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
-            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
-        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
-        half_fill: whether the list that is given has every pair once. Not under `jit`.
-        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
-        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
-        prefactor: multiplies energies and every derivative of them. A Python number.
-        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
-        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
-            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
-            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
-            function.
-
-    Returns:
-        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
-        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
-        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
-        3, 3).
-
-    Raises:
-        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
-        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
-        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
-    """
-    return boundaries.dsf(
-        Jax,
-        positions,
-        charges,
-        cutoff,
-        alpha,
-        cell,
-        (
-            neighbors,
-            neighbor_list,
-            neighbor_ptr,
-            neighbor_shifts,
-            neighbor_matrix,
-            neighbor_matrix_shifts,
-            fill_value,
-            half_fill,
-        ),
-        pbc,
-        batch_idx,
-        (
-            prefactor,
-            energy_reduction,
-            compute_forces,
-            compute_charge_gradients,
-            compute_virial,
-            hybrid_forces,
-        ),
-    )
-
-
 def qeq(
     positions: ArrayLike,
     electronegativity: ArrayLike,
@@ -687,7 +435,7 @@ def qeq(
     cell: ArrayLike | None = None,
     total_charge: ArrayLike = 0.0,
     *,
-    accuracy: float = 1e-6,
+    accuracy: float | None = None,
     pbc: Any = None,
     slab_correction: bool = False,
     method: Literal["ewald", "pme"] | None = None,
@@ -715,15 +463,15 @@ def qeq(
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
         total_charge: of each system, a number or (B,).
         accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from
-            1e-14 to below 1.
+            1e-14 (1e-5 in float32) to below 1. None: 1e-6, and 1e-5 in float32.
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
-            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
-            and of a list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None
-            for all: True, or without a cell False. No traced array.
-        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
-            `slab_correction`. Their cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the
-            longer period L along the slab: below 1e-6 of the energy for g = L.
+            pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and all
+            images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of both
+            count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`. None for
+            all: True, or without a cell False. No traced array.
+        slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
+            `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
+            along the open axis does not count, and may be zero. Under `jit` give `slab_height`.
         method: "ewald" (sums over waves) or "pme" (on a mesh, for large systems). None: the one that costs less; over
             waves for an accuracy below 1e-10.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
@@ -1009,11 +757,11 @@ def ewald_summation(
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-    widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
-    hybrid_forces: bool = False,
+    widths: ArrayLike | None = None, accuracy: float | None = None, pbc: Any = None, slab_correction: bool = False,
+    slab_height: float | ArrayLike | None = None, method: Literal["direct", "list"] | None = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def ewald_summation(
@@ -1024,10 +772,11 @@ def ewald_summation(
     neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
     neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-    widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+    widths: ArrayLike | None = None, accuracy: float | None = None, pbc: Any = None, slab_correction: bool = False,
+    slab_height: float | ArrayLike | None = None, method: Literal["direct", "list"] | None = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def ewald_summation(
@@ -1051,9 +800,10 @@ def ewald_summation(
     exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     widths: ArrayLike | None = None,
-    accuracy: float | None = 1e-6,
+    accuracy: float | None = None,
     pbc: Any = None,
     slab_correction: bool = False,
+    slab_height: float | ArrayLike | None = None,
     method: Literal["direct", "list"] | None = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
@@ -1103,17 +853,22 @@ def ewald_summation(
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
             `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to below
+            1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error. None: given
+            ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
-            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
-            and of a list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None
-            for all: True, or without a cell False. No traced array.
-        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
-            `slab_correction`. Their cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the
-            longer period L along the slab: below 1e-6 of the energy for g = L.
+            pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and all
+            images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of both
+            count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`. None for
+            all: True, or without a cell False. No traced array.
+        slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
+            `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
+            along the open axis does not count, and may be zero. Under `jit` give `slab_height`.
+        slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls that
+            cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls as
+            exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen for
+            `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a cell,
+            that of the cell.
         method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
             atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or all
             where it is chosen. "list": pairs of a list, which is given or searched for. None: "list" where a list or a
@@ -1167,6 +922,7 @@ def ewald_summation(
         accuracy,
         pbc,
         slab_correction,
+        slab_height,
         method,
         batch_idx,
         (
@@ -1184,12 +940,14 @@ def estimate_ewald_parameters(
     positions: ArrayLike,
     charges: ArrayLike,
     cell: ArrayLike,
-    accuracy: float | None = 1e-6,
+    accuracy: float | None = None,
     cutoff: float | ArrayLike | None = None,
     *,
     alpha: float | ArrayLike | None = None,
     k_cutoff: float | ArrayLike | None = None,
     exponent: int = 1,
+    pbc: Any = None,
+    slab_height: float | ArrayLike | None = None,
     batch_idx: ArrayLike | None = None,
 ) -> EwaldParameters:
     """The parameters that `ewald_summation` uses over a list: the cheapest for an accuracy.
@@ -1204,15 +962,21 @@ def estimate_ewald_parameters(
         positions: (N, 3), float32 or float64.
         charges: (N,), of the positions' dtype, as all real arrays.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to below
+            1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error. None: given
+            ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and `k_cutoff`.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
         k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        pbc: (3,) or (B, 3) of bool, the periodic axes, two or three. None: all axes of the cell. No traced array.
+        slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls that
+            cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls as
+            exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen for
+            `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a cell,
+            that of the cell.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1232,6 +996,8 @@ def estimate_ewald_parameters(
         alpha,
         k_cutoff,
         exponent,
+        pbc,
+        slab_height,
         batch_idx,
     )
 
@@ -1239,6 +1005,9 @@ def estimate_ewald_parameters(
 def generate_miller_indices(
     cell: ArrayLike,
     k_cutoff: float | ArrayLike,
+    *,
+    pbc: Any = None,
+    slab_height: float | ArrayLike | None = None,
 ) -> tuple[Array, Array]:
     """The wave vectors k = m · B with 0 < |k| ≤ `k_cutoff`, one of each two ±k, where B = 2π (cell⁻¹)ᵀ.
 
@@ -1249,6 +1018,9 @@ def generate_miller_indices(
     Args:
         cell: (3, 3) or (B, 3, 3), rows are lattice vectors.
         k_cutoff: in radians per L, one for all systems or (B,).
+        pbc: (3,) or (B, 3) of bool, the periodic axes: systems with fewer than two have no waves, and slabs those of a
+            cell of `slab_height`. None: all axes of the cell. No traced array.
+        slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,).
 
     Returns:
         `miller_indices` (K, 3) and `miller_batch_idx` (K,), the system of each, int32.
@@ -1260,6 +1032,8 @@ def generate_miller_indices(
         Jax,
         cell,
         k_cutoff,
+        pbc,
+        slab_height,
     )
 
 
@@ -1658,10 +1432,11 @@ def particle_mesh_ewald(
     neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-    widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
-    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+    widths: ArrayLike | None = None, accuracy: float | None = None, pbc: Any = None, slab_correction: bool = False,
+    slab_height: float | ArrayLike | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+    compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+    hybrid_forces: bool = False,
 ) -> Array: ...
 @overload
 def particle_mesh_ewald(
@@ -1673,10 +1448,10 @@ def particle_mesh_ewald(
     neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
     fill_value: int | None = None, half_fill: bool = False,
     exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-    widths: ArrayLike | None = None, accuracy: float | None = 1e-6, pbc: Any = None, slab_correction: bool = False,
-    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
-    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
-    hybrid_forces: bool = False,
+    widths: ArrayLike | None = None, accuracy: float | None = None, pbc: Any = None, slab_correction: bool = False,
+    slab_height: float | ArrayLike | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
 ) -> tuple[Array, ...]: ...
 # fmt: on
 def particle_mesh_ewald(
@@ -1700,9 +1475,10 @@ def particle_mesh_ewald(
     exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
     exponent: int = 1,
     widths: ArrayLike | None = None,
-    accuracy: float | None = 1e-6,
+    accuracy: float | None = None,
     pbc: Any = None,
     slab_correction: bool = False,
+    slab_height: float | ArrayLike | None = None,
     batch_idx: ArrayLike | None = None,
     prefactor: float = 1.0,
     energy_reduction: Literal["atom", "system"] = "atom",
@@ -1753,17 +1529,22 @@ def particle_mesh_ewald(
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
         widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
             `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to below
+            1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error. None: given
+            ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
         pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all
-            pairs, exactly; its cell is not looked at, and a list that is given for it has all of its pairs. One: a
-            wire, over all pairs and all images along the axis, exactly; of its cell the vector along the axis counts,
-            and of a list its pairs with `exclusions` or `widths` alone. Two: a slab, with `slab_correction=True`. None
-            for all: True, or without a cell False. No traced array.
-        slab_correction: whether systems that are periodic along two axes get the correction for slabs: see
-            `slab_correction`. Their cell has a gap g along the open axis, whose error falls as exp(−2πg/L) with the
-            longer period L along the slab: below 1e-6 of the energy for g = L.
+            pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and all
+            images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of both
+            count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`. None for
+            all: True, or without a cell False. No traced array.
+        slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
+            `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
+            along the open axis does not count, and may be zero. Under `jit` give `slab_height`.
+        slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls that
+            cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls as
+            exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen for
+            `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a cell,
+            that of the cell.
         batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
         prefactor: multiplies energies and every derivative of them. A Python number.
         energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
@@ -1813,6 +1594,7 @@ def particle_mesh_ewald(
         accuracy,
         pbc,
         slab_correction,
+        slab_height,
         batch_idx,
         (
             prefactor,
@@ -1829,7 +1611,7 @@ def estimate_pme_parameters(
     positions: ArrayLike,
     charges: ArrayLike,
     cell: ArrayLike,
-    accuracy: float | None = 1e-6,
+    accuracy: float | None = None,
     cutoff: float | ArrayLike | None = None,
     *,
     alpha: float | ArrayLike | None = None,
@@ -1837,6 +1619,8 @@ def estimate_pme_parameters(
     mesh_spacing: float | None = None,
     spline_order: int | tuple[int, ...] | None = None,
     exponent: int = 1,
+    pbc: Any = None,
+    slab_height: float | ArrayLike | None = None,
     batch_idx: ArrayLike | None = None,
 ) -> PmeParameters:
     """The parameters that `particle_mesh_ewald` uses: the cheapest for an accuracy, and the error that is expected.
@@ -1852,9 +1636,9 @@ def estimate_pme_parameters(
         positions: (N, 3), float32 or float64.
         charges: (N,), of the positions' dtype, as all real arrays.
         cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness.
-        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 to below 1. Parameters that
-            are None are chosen for it, and given ones that cannot meet it are an error. None: given ones are taken as
-            they are; one parameter at most is open then, and balances the errors of both sums.
+        accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to below
+            1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error. None: given
+            ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
         cutoff: radius of the real-space sum, in L, one for all systems or (B,). Kept where it is given, as are `alpha`
             and the mesh.
         alpha: splitting parameter in 1/L, one for all systems or (B,).
@@ -1866,6 +1650,12 @@ def estimate_pme_parameters(
             accuracy.
         exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
             atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        pbc: (3,) or (B, 3) of bool, the periodic axes, two or three. None: all axes of the cell. No traced array.
+        slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls that
+            cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls as
+            exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen for
+            `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a cell,
+            that of the cell.
         batch_idx: (N,), the system of each atom, sorted. None: one system.
 
     Returns:
@@ -1889,6 +1679,8 @@ def estimate_pme_parameters(
             spline_order,
         ),
         exponent,
+        pbc,
+        slab_height,
         batch_idx,
     )
 
@@ -2027,6 +1819,259 @@ def find_neighbors(
         batch_idx,
         batch_ptr,
         form,
+    )
+
+
+# fmt: off
+@overload
+def coulomb(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, *, cutoff: float | None = None,
+    alpha: float = 0.0, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1, pbc: Any = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+) -> Array: ...
+@overload
+def coulomb(
+    positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, *, cutoff: float | None = None,
+    alpha: float = 0.0, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1, pbc: Any = None,
+    batch_idx: ArrayLike | None = None, prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False, compute_charge_gradients: bool = False, compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def coulomb(
+    positions: ArrayLike,
+    charges: ArrayLike,
+    cell: ArrayLike | None = None,
+    *,
+    cutoff: float | None = None,
+    alpha: float = 0.0,
+    neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+    exponent: int = 1,
+    pbc: Any = None,
+    batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Array | tuple[Array, ...]:
+    """The Coulomb energy over pairs: ½ Σ q_i q_j erfc(αr)/r, over all pairs of a molecule or those within a cutoff.
+
+    Open systems (no cell) need no cutoff: the sum is exact. Over pairs within a cutoff it converges slowly, if at all;
+    see `dsf`, and `ewald_summation` for periodic systems.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        cutoff: pairs closer than it count, in L. None: all pairs of systems without a periodic axis, whatever list is
+            given; of others, or with damping, all pairs of the list. A Python number.
+        alpha: damping α in 1/L, from 0 up. A Python number.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
+        half_fill: whether the list that is given has every pair once. Not under `jit`.
+        exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for
+            all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None)
+            and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair, in the
+            real and the reciprocal part alike; a pair that is left out may lie on one point.
+        exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+            atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
+        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+        prefactor: multiplies energies and every derivative of them. A Python number.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+    """
+    return pair_sums.coulomb(
+        Jax,
+        positions,
+        charges,
+        cell,
+        cutoff,
+        alpha,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        exclusions,
+        exponent,
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
+    )
+
+
+# fmt: off
+@overload
+def dsf(
+    positions: ArrayLike, charges: ArrayLike, cutoff: float, alpha: float | ArrayLike = 0.2,
+    cell: ArrayLike | None = None, *, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: Literal[False] = False, compute_charge_gradients: Literal[False] = False,
+    compute_virial: Literal[False] = False, hybrid_forces: bool = False,
+) -> Array: ...
+@overload
+def dsf(
+    positions: ArrayLike, charges: ArrayLike, cutoff: float, alpha: float | ArrayLike = 0.2,
+    cell: ArrayLike | None = None, *, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+    compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
+) -> tuple[Array, ...]: ...
+# fmt: on
+def dsf(
+    positions: ArrayLike,
+    charges: ArrayLike,
+    cutoff: float,
+    alpha: float | ArrayLike = 0.2,
+    cell: ArrayLike | None = None,
+    *,
+    neighbors: Neighbors | None = None,
+    neighbor_list: ArrayLike | None = None,
+    neighbor_ptr: ArrayLike | None = None,
+    neighbor_shifts: ArrayLike | None = None,
+    neighbor_matrix: ArrayLike | None = None,
+    neighbor_matrix_shifts: ArrayLike | None = None,
+    fill_value: int | None = None,
+    half_fill: bool = False,
+    pbc: Any = None,
+    batch_idx: ArrayLike | None = None,
+    prefactor: float = 1.0,
+    energy_reduction: Literal["atom", "system"] = "atom",
+    compute_forces: bool = False,
+    compute_charge_gradients: bool = False,
+    compute_virial: bool = False,
+    hybrid_forces: bool = False,
+) -> Array | tuple[Array, ...]:
+    """The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006).
+
+    With v(r) = erfc(αr)/r, ½ Σ q_i q_j [v(r) − v(r_c) − v′(r_c)(r − r_c)] over pairs closer than r_c, and of each
+    charge with itself −q²[v(r_c)/2 − r_c v′(r_c)/2 + α/√π]: energies and forces go to zero at the cutoff. An
+    approximation of Ewald's sum for disordered, neutral systems, whose time goes with N.
+
+    Args:
+        positions: (N, 3), float32 or float64.
+        charges: (N,), of the positions' dtype, as all real arrays. Or (N, C), C sets of charges, each with its own
+            results. Without a list and parameters each set searches for itself.
+        cutoff: radius r_c of the sum, in L. A Python number.
+        alpha: damping α in 1/L, one for all systems or (B,).
+        cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
+        neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+            atoms, another cell or a smaller cutoff. Under `jit` one of another cell makes every result NaN.
+        neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than the
+            cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or in a
+            half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not at all.
+            Without a list the call builds one. A list that has overflown its capacity makes every result NaN.
+        neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. Not under `jit`.
+        half_fill: whether the list that is given has every pair once. Not under `jit`.
+        pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. No traced array.
+        batch_idx: (N,), the system of each atom, sorted. None: one system. Under `jit` with a cell for each system.
+        prefactor: multiplies energies and every derivative of them. A Python number.
+        energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+        compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+        hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+            forces (at fixed charges) and what differentiation brings through charges that depend on the positions add
+            up to the total force. Nothing is detached: second derivatives through the charges are those of the true
+            function.
+
+    Returns:
+        The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,)
+        (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+        where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges (N, C)
+        energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3) or (B, C,
+        3, 3).
+
+    Raises:
+        TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two
+        atoms on one point. What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`)
+        is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+    """
+    return pair_sums.dsf(
+        Jax,
+        positions,
+        charges,
+        cutoff,
+        alpha,
+        cell,
+        (
+            neighbors,
+            neighbor_list,
+            neighbor_ptr,
+            neighbor_shifts,
+            neighbor_matrix,
+            neighbor_matrix_shifts,
+            fill_value,
+            half_fill,
+        ),
+        pbc,
+        batch_idx,
+        (
+            prefactor,
+            energy_reduction,
+            compute_forces,
+            compute_charge_gradients,
+            compute_virial,
+            hybrid_forces,
+        ),
     )
 
 

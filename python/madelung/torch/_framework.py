@@ -12,7 +12,7 @@ import torch
 
 from madelung import _arguments as check
 from madelung import _neighbors as _found
-from madelung._functions import lists
+from madelung._functions import framework, lists, requests
 from madelung._functions.framework import Immediate
 from madelung._schema import FULL
 from madelung.torch import _inputs as given
@@ -25,6 +25,10 @@ from madelung.torch._specialised import not_compiled
 Given, Result = ParamSpec("Given"), TypeVar("Result")
 
 is_compiling = torch.compiler.is_compiling
+
+# By this name, unchanged from 2.7 to 2.15, graphs hold the result of a function as a constant
+# (`torch.compiler.assume_constant_result`, which imports the compiler).
+requests.constant_plan._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 # Ops of energies per atom, with their twins of energies per system.
 ENERGIES = {name: (Energies(name), Energies(f"{name}_total")) for name in _ops.OPS if f"{name}_total" in _ops.OPS}
@@ -81,7 +85,7 @@ class _Mode(Calls):
     # Whether sizes of tensors are numbers.
     reads_sizes = True
 
-    neighbor_list = classmethod(lists.neighbor_list)
+    neighbor_list, upright = classmethod(lists.neighbor_list), classmethod(framework.upright)
     columns, pair_vectors = staticmethod(Immediate.columns), staticmethod(_search.pair_vectors)
     pair_differences, pair_inputs = staticmethod(_search.pair_differences), staticmethod(_search.pair_inputs)
     places, spread = staticmethod(_search.places), staticmethod(_search.spread)

@@ -25,7 +25,10 @@ transforms_active: Callable[[], bool] = torch._C._are_functorch_transforms_activ
 
 Given, Result = ParamSpec("Given"), TypeVar("Result")
 
-_WHY = "sizes depend on values here: make lists, cutoffs, alpha and Miller indices outside of the graph, and give them"
+_WHY = (
+    "sizes depend on values here: make lists, cutoffs, alpha and Miller indices outside of the graph, and give them, "
+    "and `pbc` as flags of Python (`pbc.tolist()`)"
+)
 
 
 def not_compiled(function: Callable[Given, Result]) -> Callable[Given, Result]:

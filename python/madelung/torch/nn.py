@@ -58,7 +58,8 @@ class EwaldSum(_ChargeSum):
         alpha: splitting parameter in 1/L, one for all systems or (B,). None: chosen in each call.
         cutoff: radius of the real-space sum, in L.
         k_cutoff: radius of the reciprocal sum, in radians per L.
-        accuracy: what parameters that are None are chosen for. Not looked at where all are given.
+        accuracy: what parameters that are None are chosen for, and given ones have to meet where values can be read.
+            None: 1e-6 for the former, and 1e-5 in float32.
         learnable: whether `alpha` is a parameter; with converged cutoffs nothing depends on it.
         prefactor: multiplies energies.
         energy_reduction: energies per "atom" or per "system".
@@ -69,14 +70,13 @@ class EwaldSum(_ChargeSum):
         alpha: float | Tensor | None = None,
         cutoff: float | None = None,
         k_cutoff: float | None = None,
-        accuracy: float | None = 1e-6,
+        accuracy: float | None = None,
         *,
         learnable: bool = False,
         prefactor: float = 1.0,
         energy_reduction: Reduction = "system",
     ) -> None:
-        whole = None not in (cutoff, k_cutoff) and alpha is not None
-        options = {"cutoff": cutoff, "k_cutoff": k_cutoff, "accuracy": None if whole else accuracy}
+        options = {"cutoff": cutoff, "k_cutoff": k_cutoff, "accuracy": accuracy}
         options |= {"prefactor": prefactor, "energy_reduction": energy_reduction}
         super().__init__("alpha", alpha, learnable, options)
 
@@ -104,7 +104,8 @@ class ParticleMeshEwald(_ChargeSum):
         cutoff: radius of the real-space sum, in L.
         mesh_dimensions: nodes of the mesh along each lattice vector.
         spline_order: order of the splines.
-        accuracy: what parameters that are None are chosen for. Not looked at where all are given.
+        accuracy: what parameters that are None are chosen for, and given ones have to meet where values can be read.
+            None: 1e-6 for the former, and 1e-5 in float32.
         learnable: whether `alpha` is a parameter.
         prefactor: multiplies energies.
         energy_reduction: energies per "atom" or per "system".
@@ -116,15 +117,14 @@ class ParticleMeshEwald(_ChargeSum):
         cutoff: float | None = None,
         mesh_dimensions: tuple[int, int, int] | None = None,
         spline_order: int = 5,
-        accuracy: float | None = 1e-6,
+        accuracy: float | None = None,
         *,
         learnable: bool = False,
         prefactor: float = 1.0,
         energy_reduction: Reduction = "system",
     ) -> None:
-        whole = alpha is not None and cutoff is not None and mesh_dimensions is not None
         options = {"cutoff": cutoff, "mesh_dimensions": mesh_dimensions, "spline_order": spline_order}
-        options |= {"accuracy": None if whole else accuracy}
+        options |= {"accuracy": accuracy}
         options |= {"prefactor": prefactor, "energy_reduction": energy_reduction}
         super().__init__("alpha", alpha, learnable, options)
 

@@ -45,7 +45,11 @@ def summation(positions: Any = R, charges: Any = Q, cell: Any = H, alpha: Any = 
         (lambda: summation(cell=jnp.stack([H, H])), ValueError, "`batch_idx`: expected the system of each atom"),
         (lambda: real_space(cell=NAN), ValueError, "`cell`: expected finite lattice vectors"),
         (lambda: summation(cutoff=-1.0), ValueError, "`cutoff`: expected a number above zero, got -1.0"),
-        (lambda: summation(cutoff=None), ValueError, "`cutoff`: expected the cutoff that the neighbour list"),
+        (
+            lambda: summation(cutoff=None, alpha=None),
+            ValueError,
+            "`cutoff`: expected the cutoff that the neighbour list",
+        ),
         (lambda: summation(alpha=0.0), ValueError, "`alpha`: expected a number above zero"),
         (lambda: summation(alpha=jnp.ones(3)), ValueError, "`alpha`: expected a number, or shape"),
         (lambda: summation(prefactor="x"), TypeError, "`prefactor`: expected a number"),

@@ -1,0 +1,255 @@
+//! The terms of a sum.
+
+use super::boundaries::Boundaries;
+use super::numbers::OPEN_REACH;
+use super::{
+    Atoms, Cells, Given, Height, Input, Kind, Method, Pairs, Parameter, Plan, Request, Sum, Term, Terms,
+    UNBOUNDED,
+};
+use madelung_core::{Error, Result};
+
+/// What a request consists of.
+///
+/// # Errors
+/// The argument that does not go with the others.
+pub fn compose(request: &Request) -> Result<Plan> {
+    let edges = Boundaries::of(request)?;
+    let given = &request.given;
+    check(request, &edges)?;
+    let mut method = request.method;
+    let is_open = !(given.alpha || given.cutoff || given.k_cutoff || given.waves || given.slab_height);
+    let is_plain = !(given.list || given.exclusions || given.widths) && request.exponent == 1;
+    if method.is_none()
+        && request.sum == Sum::Waves
+        && is_open
+        && is_plain
+        && given.readable
+        && edges.has_lattice()
+    {
+        let Some(kinds) = &request.kinds else { return Ok(Plan::Ask) };
+        let mut different = kinds.clone();
+        different.sort_unstable();
+        different.dedup();
+        if different.len() > 1 {
+            let of = |kind: &Kind| (0..kinds.len()).filter(|b| kinds[*b] == *kind).collect();
+            return Ok(Plan::Parts(different.iter().map(|kind| (method_of(*kind), of(kind))).collect()));
+        }
+        method = different.first().map(|kind| method_of(*kind));
+    }
+    let sum = Composer { request, given: &request.given, edges };
+    Ok(Plan::Sum(if method == Some(Method::Direct) { sum.direct()? } else { sum.listed() }))
+}
+
+fn method_of(kind: Kind) -> Method {
+    if kind == Kind::List { Method::List } else { Method::Direct }
+}
+
+/// Refuses what no sum has.
+fn check(request: &Request, edges: &Boundaries) -> Result<()> {
+    let (given, p) = (&request.given, request.exponent);
+    if !(1..=6).contains(&p) {
+        return Err(Error::argument("exponent", "1 to 6", p.to_string()));
+    }
+    if p > 1 && (edges.slabs().is_some() || edges.wires().is_some()) {
+        return Err(Error::argument("exponent", "1 with slabs and wires", p.to_string()));
+    }
+    if given.widths && given.exclusions {
+        return Err(Error::argument("exclusions", "None with `widths`", "pairs"));
+    }
+    if given.widths && p > 1 {
+        return Err(Error::argument("exponent", "1 with `widths`", p.to_string()));
+    }
+    if given.k_cutoff && given.waves {
+        return Err(Error::argument("k_cutoff", "it or `miller_indices`", "both"));
+    }
+    let is_listed = request.method != Some(Method::Direct) && edges.has_lattice();
+    if given.list && given.cutoff && p > 1 && edges.open().is_some() {
+        // Other inverse powers of open systems are summed over lists.
+        let expected = "None, or plain arrays with all pairs of open systems, with `exponent` above 1";
+        return Err(Error::argument("neighbors", expected, "a list that ends at a cutoff"));
+    }
+    if given.list && !given.cutoff && !given.alpha && is_listed {
+        let expected = "the cutoff that the neighbour list was built for, as `alpha` is chosen for it";
+        return Err(Error::argument("cutoff", expected, "None"));
+    }
+    Ok(())
+}
+
+struct Composer<'a> {
+    request: &'a Request,
+    given: &'a Given,
+    edges: Boundaries,
+}
+
+impl Composer<'_> {
+    /// An input with another number in the rows of systems that are no lattice.
+    fn masked(&self, value: f64, input: Input) -> Input {
+        if self.edges.is_lattice() {
+            return input;
+        }
+        Input::Masked(value, self.edges.no_lattice(), Box::new(input))
+    }
+
+    /// The atoms of a sum over the lattice: those of other systems have no charge.
+    fn lattice(&self) -> Atoms {
+        Atoms { lattice: true, charged: self.edges.charged(|axes| axes > 1) }
+    }
+
+    fn given_atoms() -> Atoms {
+        Atoms { lattice: false, charged: None }
+    }
+
+    fn slabs(&self, terms: &mut Vec<Term>) {
+        if let Some(axes) = self.edges.slabs() {
+            let (op, rest) = ("slab_correction".to_string(), vec![Input::Integers(axes)]);
+            terms.push(Term { op, atoms: self.lattice(), reals: vec![], rest });
+        }
+    }
+
+    /// The sums over all pairs of wires and of open systems. With exclusions they take a list without these, of which pairs
+    /// within a cutoff count.
+    fn whole(&self, terms: &mut Vec<Term>, pairs: Option<(Input, Input)>) {
+        let mut term = |name: &str, axes: usize, rows: Option<Vec<Vec<i32>>>| {
+            let Some(rows) = rows else { return };
+            let Some((pairs, reach)) = pairs.clone().filter(|_| self.given.exclusions) else {
+                let (op, rest) = (name.to_string(), vec![Input::Integers(rows)]);
+                return terms.push(Term { op, atoms: Self::given_atoms(), reals: vec![], rest });
+            };
+            let rest = vec![
+                Input::Integers(rows),
+                pairs,
+                Input::Excluded,
+                reach,
+                Input::Scalar(1.0),
+                Input::Scalar(1.0),
+            ];
+            let atoms = Atoms { lattice: false, charged: self.edges.charged(|n| n == axes) };
+            terms.push(Term { op: format!("{name}_without"), atoms, reals: vec![], rest });
+        };
+        term("wire_summation", 1, self.edges.wires());
+        term("open_summation", 0, self.edges.open());
+    }
+
+    /// The sum of an inverse power over all pairs of open systems, which a list has: one that is not split.
+    fn open_power(&self, terms: &mut Vec<Term>, pairs: Input) {
+        let atoms = Atoms { lattice: false, charged: self.edges.charged(|axes| axes == 0) };
+        let unsplit = if self.given.narrow { 1e-10 } else { 1e-30 };
+        let reals = vec![Input::Number(unsplit), Input::Number(f64::from(self.request.exponent))];
+        let rest = vec![pairs, Input::Scalar(UNBOUNDED)];
+        let op = |name: &str| format!("inverse_power_{name}");
+        terms.push(Term { op: op("real_space"), atoms: atoms.clone(), reals: reals.clone(), rest });
+        if self.given.exclusions {
+            let rest =
+                vec![Input::Excluded, Input::Scalar(UNBOUNDED), Input::Scalar(1.0), Input::Scalar(0.0)];
+            terms.push(Term { op: op("exclusions"), atoms, reals, rest });
+        }
+    }
+
+    fn sum(&self, terms: Vec<Term>, is_direct: bool, has_waves: bool, is_left: bool) -> Terms {
+        let has_lattice = self.edges.has_lattice();
+        let slabs = self.edges.slabs();
+        // Given waves and meshes are those of the given cell.
+        let height = match (self.given.slab_height, has_waves) {
+            (true, _) => Height::Argument,
+            (_, true) => Height::Cell,
+            _ => Height::Chosen,
+        };
+        // Of given heights the gap is looked at where it can be.
+        let by_slabs = slabs.is_some() && (height == Height::Chosen || self.given.readable);
+        let is_stated = self.given.accuracy && self.given.readable;
+        // Sums over all pairs have a list with exclusions, or where they are not of charges.
+        let has_list = self.given.exclusions || self.request.exponent != 1;
+        let is_searched = has_list && !self.given.list && !self.edges.is_lattice();
+        let upright = slabs.filter(|_| height != Height::Cell);
+        Terms {
+            terms,
+            cells: Cells { no_lattice: self.edges.no_lattice(), upright, height },
+            chooses: (has_lattice && (is_left || is_stated || by_slabs)) || is_searched,
+            by_extents: by_slabs || is_searched,
+            is_direct,
+        }
+    }
+
+    /// All pairs and waves in one pass.
+    fn direct(self) -> Result<Terms> {
+        let given = self.given;
+        for (is_given, name) in
+            [(given.exclusions, "exclusions"), (given.widths, "widths"), (given.list, "neighbors")]
+        {
+            if is_given {
+                return Err(Error::argument(name, "None with `method=\"direct\"`", "it"));
+            }
+        }
+        if self.request.exponent != 1 {
+            let got = self.request.exponent.to_string();
+            return Err(Error::argument("exponent", "1 with `method=\"direct\"`", got));
+        }
+        let mut terms = vec![];
+        let is_left = !(given.alpha && given.cutoff && given.waves) || given.readable;
+        if self.edges.has_lattice() {
+            let own = |is_given: bool, parameter| {
+                if is_given { Input::Argument(parameter) } else { Input::Chosen(parameter) }
+            };
+            let split = self.masked(1.0, own(given.alpha, Parameter::Alpha));
+            let reach = self.masked(OPEN_REACH, own(given.cutoff, Parameter::Cutoff));
+            let lines = vec![Input::Lines(given.waves)];
+            let op = "ewald_direct".to_string();
+            terms.push(Term { op, atoms: self.lattice(), reals: vec![split, reach], rest: lines });
+            self.slabs(&mut terms);
+        }
+        self.whole(&mut terms, None);
+        Ok(self.sum(terms, true, given.waves, is_left))
+    }
+
+    /// Over a list, and waves or a mesh.
+    fn listed(self) -> Terms {
+        let (given, p) = (self.given, self.request.exponent);
+        let on_mesh = self.request.sum == Sum::Mesh;
+        let has_waves = if on_mesh { given.mesh } else { given.waves };
+        let is_shared = given.cutoff && !given.cutoffs;
+        // A search for systems that are no lattice ends at once: they have no list.
+        let is_known = given.list || (is_shared && self.edges.is_lattice());
+        let is_left = !given.alpha || !is_known || !(has_waves || (!on_mesh && given.k_cutoff));
+        let reach = if is_shared && is_known { Input::Cutoff } else { Input::Scalar(UNBOUNDED) };
+        let search = if is_known { Input::Cutoff } else { Input::Chosen(Parameter::Cutoff) };
+        let search = (!given.list).then(|| Box::new(search));
+        let near = Input::Pairs(Pairs { search, without: given.exclusions });
+        let prefix = if p == 1 { "ewald" } else { "inverse_power" };
+        let alpha =
+            if given.alpha { Input::Argument(Parameter::Alpha) } else { Input::Chosen(Parameter::Alpha) };
+        let mut reals = vec![self.masked(1.0, alpha)];
+        if p != 1 {
+            reals.push(Input::Number(f64::from(p)));
+        }
+        let mut terms = vec![];
+        if self.edges.has_lattice() {
+            let far = match (on_mesh, has_waves) {
+                (true, is_given) => Input::Mesh(is_given && !is_left),
+                (_, true) => Input::Waves,
+                _ => Input::WavesWithin(Parameter::KCutoff, given.k_cutoff && !is_left),
+            };
+            let op = format!("{prefix}_{}summation", if on_mesh { "mesh_" } else { "" });
+            let rest = vec![near.clone(), reach.clone(), far];
+            terms.push(Term { op, atoms: self.lattice(), reals: reals.clone(), rest });
+            self.slabs(&mut terms);
+        }
+        if p == 1 {
+            self.whole(&mut terms, Some((near, reach.clone())));
+        } else if self.edges.open().is_some() {
+            self.open_power(&mut terms, near);
+        }
+        if given.exclusions && self.edges.has_lattice() {
+            let rest = vec![Input::Excluded, reach, Input::Scalar(1.0), Input::Scalar(1.0)];
+            terms.push(Term { op: format!("{prefix}_exclusions"), atoms: self.lattice(), reals, rest });
+        }
+        if given.widths {
+            let search = (!given.list).then(|| Box::new(Input::ReachOfWidths));
+            let far = if given.list { Input::Scalar(UNBOUNDED) } else { Input::ReachOfWidths };
+            let pairs = Input::Pairs(Pairs { search, without: false });
+            let rest = vec![Input::Widths, Input::Numbers(self.edges.backgrounds()), pairs, far];
+            let op = "gaussian_correction".to_string();
+            terms.push(Term { op, atoms: Self::given_atoms(), reals: vec![], rest });
+        }
+        self.sum(terms, false, has_waves, is_left)
+    }
+}

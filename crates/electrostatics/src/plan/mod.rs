@@ -1,0 +1,250 @@
+//! What a Coulomb sum consists of, decided once for every caller: Rust, C, and each framework of Python.
+//!
+//! A [`Request`] says what a caller gives, and no value of it. [`compose`] makes a [`Plan`] of it: the ops whose energies add
+//! up, each with a description of its inputs, in words that any caller can follow ([`Input`]). [`numbers`] chooses what the
+//! request leaves open, from cells and numbers of atoms.
+//!
+//! ```
+//! use madelung_electrostatics::plan::{Given, Plan, Request, compose};
+//!
+//! let given = Given { cell: true, alpha: true, cutoff: true, waves: true, list: true, ..Given::default() };
+//! let Plan::Sum(sum) = compose(&Request { given, ..Request::default() })? else { unreachable!() };
+//! assert_eq!(sum.terms[0].op, "ewald_summation");
+//! assert!(!sum.chooses);
+//! # Ok::<(), madelung_core::Error>(())
+//! ```
+
+mod boundaries;
+mod compose;
+mod numbers;
+pub(crate) mod slabs;
+#[cfg(test)]
+mod tests;
+
+pub use boundaries::Boundaries;
+pub(crate) use boundaries::row;
+pub use compose::compose;
+pub use numbers::{Chosen, Prescription, Systems, extents, kinds, numbers};
+pub use slabs::height as slab_height;
+
+/// A row of periodic axes for each system, or one for all.
+pub type Axes = Vec<[bool; 3]>;
+
+/// Cutoff that no pair of a list exceeds.
+pub const UNBOUNDED: f64 = 1e30;
+
+/// Where the long-range part of a sum is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sum {
+    /// Wave by wave.
+    #[default]
+    Waves,
+    /// On a mesh.
+    Mesh,
+}
+
+/// How pairs of lattices are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Over a neighbour list.
+    List,
+    /// All pairs and waves in one pass.
+    Direct,
+}
+
+/// The cheapest sum of a system all of whose parameters are open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Over a neighbour list.
+    List,
+    /// Directly, with the nearest image of each pair.
+    Nearest,
+    /// Directly, with a second image along some axis.
+    More,
+}
+
+/// What a caller gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Given {
+    /// A splitting parameter.
+    pub alpha: bool,
+    /// A radius of the real-space sum, or that of the neighbour list.
+    pub cutoff: bool,
+    /// Whether each system has a radius of its own.
+    pub cutoffs: bool,
+    /// A radius of the reciprocal sum.
+    pub k_cutoff: bool,
+    /// Miller indices.
+    pub waves: bool,
+    /// Nodes of a mesh.
+    pub mesh: bool,
+    /// A neighbour list.
+    pub list: bool,
+    /// Excluded pairs.
+    pub exclusions: bool,
+    /// Widths of Gaussian charges.
+    pub widths: bool,
+    /// An accuracy, which given parameters have to meet.
+    pub accuracy: bool,
+    /// A cell.
+    pub cell: bool,
+    /// Permission to have slabs: `slab_correction`.
+    pub slabs: bool,
+    /// The height of the cell of slabs.
+    pub slab_height: bool,
+    /// Whether arrays are of float32.
+    pub narrow: bool,
+    /// Whether values of arrays can be read.
+    pub readable: bool,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// Where the long-range part is computed.
+    pub sum: Sum,
+    /// How pairs are summed; None: whichever way costs less.
+    pub method: Option<Method>,
+    /// p of the pair law 1/rᵖ.
+    pub exponent: u32,
+    /// The periodic axes; None: all of a cell, or none without one.
+    pub pbc: Option<Axes>,
+    /// What the caller gives.
+    pub given: Given,
+    /// The cheapest sum of each system, where [`Plan::Ask`] has asked for it.
+    pub kinds: Option<Vec<Kind>>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        let (sum, method, pbc, kinds) = (Sum::default(), None, None, None);
+        Self { sum, method, exponent: 1, pbc, given: Given::default(), kinds }
+    }
+}
+
+/// A parameter of each system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Parameter {
+    /// Splitting parameter.
+    Alpha,
+    /// Radius of the real-space sum.
+    Cutoff,
+    /// Radius of the reciprocal sum.
+    KCutoff,
+}
+
+/// Inputs of an op.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A parameter that the caller gives.
+    Argument(Parameter),
+    /// A parameter that [`numbers`] chooses.
+    Chosen(Parameter),
+    /// An input whose rows of some systems hold a number.
+    Masked(f64, Vec<bool>, Box<Input>),
+    /// A number for every system.
+    Number(f64),
+    /// A scalar.
+    Scalar(f64),
+    /// The cutoff that the caller gives, as a scalar.
+    Cutoff,
+    /// A neighbour list: given, or found by a search.
+    Pairs(Pairs),
+    /// Excluded pairs and their factors.
+    Excluded,
+    /// Waves that the caller gives.
+    Waves,
+    /// Waves within a radius.
+    WavesWithin(Parameter, bool),
+    /// Images of a direct sum, and lines of its waves; whether of waves that the caller gives.
+    Lines(bool),
+    /// Nodes and orders of meshes; whether those that the caller gives.
+    Mesh(bool),
+    /// Integers of each system, or of all: one row.
+    Integers(Vec<Vec<i32>>),
+    /// Widths of Gaussian charges.
+    Widths,
+    /// Distance beyond which Gaussian charges of these widths are points.
+    ReachOfWidths,
+    /// A number of each system, or of all.
+    Numbers(Vec<f64>),
+}
+
+/// A neighbour list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pairs {
+    /// How far a search goes; None: the list is given.
+    pub search: Option<Box<Input>>,
+    /// Whether without excluded pairs.
+    pub without: bool,
+}
+
+/// The atoms of a term.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Atoms {
+    /// Whether in the cells of the sum over the lattice, [`Cells`], in place of those that the caller gives.
+    pub lattice: bool,
+    /// Factors of the charges of each system, or of all; None: 1.
+    pub charged: Option<Vec<f64>>,
+}
+
+/// One op of a sum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    /// Its name, without the ending of energies of systems.
+    pub op: String,
+    /// Its atoms.
+    pub atoms: Atoms,
+    /// Its real inputs with an element per system.
+    pub reals: Vec<Input>,
+    /// Its inputs behind the prefactor.
+    pub rest: Vec<Input>,
+}
+
+/// The height of the cells of slabs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Height {
+    /// That of the cells that the caller gives.
+    Cell,
+    /// The argument `slab_height`.
+    Argument,
+    /// One that [`numbers`] chooses.
+    Chosen,
+}
+
+/// The cells of a sum over the lattice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cells {
+    /// Systems that are no lattice: their charges count in other terms, and their cell is the unit one.
+    pub no_lattice: Vec<bool>,
+    /// 1 along the open axis of slabs, whose vector is replaced by the normal times a height; None: no system's is.
+    pub upright: Option<Vec<Vec<i32>>>,
+    /// Whence the height.
+    pub height: Height,
+}
+
+/// Terms to be added, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// The terms.
+    pub terms: Vec<Term>,
+    /// The cells of those over the lattice.
+    pub cells: Cells,
+    /// Whether [`numbers`] has to choose.
+    pub chooses: bool,
+    /// Whether it does so from positions, too: [`Systems::extents`].
+    pub by_extents: bool,
+    /// Whether the sum over the lattice is a direct one.
+    pub is_direct: bool,
+}
+
+/// What a call computes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// The caller has to say [`Request::kinds`].
+    Ask,
+    /// A sum of terms.
+    Sum(Terms),
+    /// Sums of some systems each: the method, and the systems.
+    Parts(Vec<(Method, Vec<usize>)>),
+}

@@ -1,0 +1,149 @@
+"""Coulomb sums over pairs: declarations and bodies of the public functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from madelung import _arguments as check
+from madelung._functions.boundaries import axes_of
+from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
+from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function, text
+from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
+from madelung._functions.framework import Framework
+from madelung._functions.lists import pairs_of, reach_of
+from madelung._functions.parameters import (
+    ALPHA,
+    BATCH_IDX,
+    CELL,
+    CUTOFF,
+    ENERGY_ERRORS,
+    LISTS,
+    OUTPUTS,
+    PBC,
+    POSITIONS,
+    STREAM,
+)
+from madelung._functions.plans import arguments, extents, summed
+from madelung._functions.powers import EXPONENT, law_of
+
+# Splitting parameters at which nothing of erf(αr) is left, in float64 and in float32, whose range squares of wave
+# numbers have to stay within.
+_UNSPLIT = (1e-30, 1e-10)
+
+
+@function(
+    POSITIONS,
+    CHANNELS,
+    CELL.but(
+        default=None,
+        text=text("(3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic."),
+    ),
+    KEYWORDS,
+    CUTOFF.but(
+        text=text(
+            "pairs closer than it count, in L. None: all pairs of systems without a periodic axis, whatever list is "
+            "given; of others, or with damping, all pairs of the list.",
+            jax="A Python number.",
+        )
+    ),
+    Parameter("alpha", "number", text("damping α in 1/L, from 0 up.", jax="A Python number."), 0.0),
+    LISTS,
+    EXCLUSIONS,
+    EXPONENT,
+    PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", jax="No traced array.")),
+    BATCH_IDX,
+    OUTPUTS,
+    STREAM,
+    returns=ENERGIES_OF_CHANNELS,
+    raises=ENERGY_ERRORS,
+)
+@of_channels
+def coulomb(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    cutoff: Any,
+    alpha: Any,
+    lists: tuple[Any, ...],
+    exclusions: Any,
+    exponent: Any,
+    pbc: Any,
+    batch_idx: Any,
+    outputs: tuple[Any, ...],
+) -> Any:
+    """The Coulomb energy over pairs: ½ Σ q_i q_j erfc(αr)/r, over all pairs of a molecule or those within a cutoff.
+
+    Open systems (no cell) need no cutoff: the sum is exact. Over pairs within a cutoff it converges slowly, if at all;
+    see `dsf`, and `ewald_summation` for periodic systems.
+    """
+    damping = check.number("alpha", alpha)
+    if damping < 0.0:
+        check.refuse("alpha", "a number from 0 up", damping)
+    is_open = not any([x for row in axes_of(f, pbc) or ((cell is not None,),) for x in row])
+    of = arguments(positions, charges, cell, batch_idx, pbc=pbc, lists=lists, exclusions=exclusions, exponent=exponent)
+    if cutoff is None and is_open and damping == 0.0:
+        return summed(f, of, False, outputs)
+    h = f.no_cell(positions) if cell is None else cell
+    wanted, system = f.outputs(outputs), f.system(positions, charges, h, batch_idx)
+    reach = f.distance("cutoff", reach_of(lists, cutoff))
+    search: Any = reach
+    if reach is None and all(x is None for x in lists[:-1]):
+        if not is_open:
+            check.refuse("cutoff", "the radius of the sum, as there are periodic axes", "None")
+        search = list(f.untraced(extents, f, of, system))
+    atoms = (positions, cell, pbc, batch_idx)
+    excluded = excluded_pairs(f, system, atoms, exclusions)
+    pairs = without(f, pairs_of(f, system, atoms, lists, search), excluded)
+    reach = check.UNBOUNDED if reach is None else reach
+    split = f.per_system("alpha", damping or _UNSPLIT["float32" in str(positions.dtype)], system)
+    law = law_of(f, system, split, exponent)
+    left_out = excluded and excluded.term(law, reach, (1.0, 0.0))
+    return total(f, system, wanted, (f"{law.prefix}_real_space", law.reals, (*pairs, reach)), left_out)
+
+
+@function(
+    POSITIONS,
+    CHANNELS,
+    CUTOFF.but(default=REQUIRED, text=text("radius r_c of the sum, in L.", jax="A Python number.")),
+    ALPHA.but(default=0.2, text=text("damping α in 1/L, one for all systems or (B,).")),
+    CELL.but(
+        default=None,
+        text=text("(3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic."),
+    ),
+    KEYWORDS,
+    LISTS,
+    PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", jax="No traced array.")),
+    BATCH_IDX,
+    OUTPUTS,
+    STREAM,
+    returns=ENERGIES_OF_CHANNELS,
+    raises=ENERGY_ERRORS,
+)
+@of_channels
+def dsf(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    cutoff: Any,
+    alpha: Any,
+    cell: Any,
+    lists: tuple[Any, ...],
+    pbc: Any,
+    batch_idx: Any,
+    outputs: tuple[Any, ...],
+) -> Any:
+    """The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006).
+
+    With v(r) = erfc(αr)/r, ½ Σ q_i q_j [v(r) − v(r_c) − v′(r_c)(r − r_c)] over pairs closer than r_c, and of each
+    charge with itself −q²[v(r_c)/2 − r_c v′(r_c)/2 + α/√π]: energies and forces go to zero at the cutoff. An
+    approximation of Ewald's sum for disordered, neutral systems, whose time goes with N.
+    """
+    h = f.no_cell(positions) if cell is None else cell
+    wanted, system = f.outputs(outputs), f.system(positions, charges, h, batch_idx)
+    reach = f.distance("cutoff", cutoff)
+    if reach is None:
+        check.refuse("cutoff", "the radius of the sum", "None")
+    pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, reach)
+    split = f.per_system("alpha", alpha, system)
+    return f.energies("damped_shifted_force", system, (split,), (*pairs, reach), wanted)

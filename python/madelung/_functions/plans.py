@@ -1,0 +1,546 @@
+"""Sums by plans: what a call is given makes a request, its plan says which ops add up, and these are called.
+
+`madelung_electrostatics::plan` decides; here are the arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung import _native
+from madelung._functions.boundaries import axes_of, each_system
+from madelung._functions.exclusions import Excluded, excluded_pairs, without
+from madelung._functions.framework import Framework
+from madelung._functions.gaussians import REACH, reach_of_widths
+from madelung._functions.lists import pairs_of, reach_of
+from madelung._functions.parameters import LISTS
+from madelung._functions.powers import check_neutral, power_of
+from madelung._functions.requests import Given, Numbers, Plan, Request, plan_of
+from madelung._functions.waves import waves_of
+
+
+class Arguments(NamedTuple):
+    """The arguments of a sum."""
+
+    positions: Any
+    charges: Any
+    cell: Any
+    batch_idx: Any
+    pbc: Any
+    slab_correction: Any
+    slab_height: Any
+    lists: tuple[Any, ...]
+    alpha: Any
+    cutoff: Any
+    k_cutoff: Any
+    miller: tuple[Any, Any]
+    mesh: tuple[Any, Any]
+    exclusions: Any
+    exponent: Any
+    widths: Any
+    accuracy: Any
+    method: Any
+
+
+_NAMES = tuple(Arguments.__annotations__)
+
+
+def changed(of: Arguments, **others: Any) -> Arguments:
+    """Arguments with some other ones: `_replace`, which compiled graphs of PyTorch 2.7 do not have."""
+    return Arguments(*[others[name] if name in others else getattr(of, name) for name in _NAMES])
+
+
+class Call(NamedTuple):
+    """A call and its plan."""
+
+    f: Framework
+    of: Arguments
+    system: Any
+    """Its atoms, in the cells that are given."""
+    axes: Any
+    """The periodic axes of each system or of all, in Python's own types."""
+    plan: Plan
+    numbers: Any
+    """What `plan::numbers` has chosen."""
+    excluded: Excluded | None
+
+
+def summed(f: Framework, of: Arguments, on_mesh: bool, outputs: tuple[Any, ...]) -> Any:
+    """The results of a sum."""
+    call, inputs = prepared(f, of, on_mesh)
+    if call.plan.parts:
+        return _in_parts(f, call.of, call.axes, call.plan.parts, outputs)
+    return evaluated(call, inputs, f.outputs(outputs))
+
+
+def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any]]:
+    """A call with all that its plan chooses and searches for, and the inputs of its ops."""
+    positions, charges, cell, batch_idx = of.positions, of.charges, of.cell, of.batch_idx
+    system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
+    axes = axes_of(f, of.pbc)
+    accuracy = None if of.accuracy is None else check.positive("accuracy", of.accuracy)
+    of = changed(of, cutoff=_cutoff(f, of, system.systems), accuracy=accuracy)
+    request = _request(f, of, system, axes, on_mesh)
+    plan, values = plan_of(request), None
+    if plan.asks or plan.chooses:
+        values = f.untraced(_values, f, of, system, axes, plan.by_extents)
+        if axes is None and values[0] is None:
+            return prepared(f, of._replace(pbc=values[1]), on_mesh)
+    if plan.asks:
+        kinds = _kinds(request, *values, of.accuracy)
+        if str(f.atoms(system)[2].dtype).rpartition(".")[2] not in ("int32", "int64"):
+            # The op over a list refuses them.
+            kinds = (0,) * len(kinds)
+        request = request._replace(kinds=kinds)
+        plan = plan_of(request)
+    numbers = excluded = None
+    if plan.chooses:
+        numbers = f.untraced(_numbers, f, of, system, request, values)
+    if plan.parts:
+        return Call(f, of, system, axes, plan, None, None), []
+    check_neutral(f, (positions, charges, cell, batch_idx), request.exponent, plan.no_lattice)
+    if False not in plan.no_lattice and f.is_readable(of.positions, of.charges, of.cell, of.batch_idx):
+        _check_unused(f, of, system, request)
+    if of.widths is not None:
+        _check_widths(f, of, system, request)
+    if of.exclusions is not None:
+        excluded = excluded_pairs(f, system, (positions, cell, axes, batch_idx), of.exclusions)
+    call = Call(f, of, system, axes, plan, numbers, excluded)
+    return call, [_INPUTS[kind](call, *rest) for kind, *rest in plan.inputs]
+
+
+def evaluated(call: Call, inputs: list[Any], wanted: Any) -> Any:
+    """The results of a call's terms, added up."""
+    f, results, lattice = call.f, [], None
+    for op, is_lattice, charged, reals, rest in call.plan.terms:
+        if is_lattice and lattice is None:
+            lattice = _cells(call)
+        atoms = _atoms(call, lattice if is_lattice else None, charged)
+        own, others = ([x for n in numbers for x in inputs[n]] for numbers in (reals, rest))
+        results.append(f.energies(op, atoms, tuple(own), tuple(others), wanted))
+    if len(results) == 1:
+        return results[0]
+    return tuple([f.added(each) for each in zip(*results)]) if isinstance(results[0], tuple) else f.added(results)
+
+
+def of_other_atoms(call: Call, inputs: list[Any], positions: Any, charges: Any, cell: Any, widths: Any) -> Any:
+    """The same call of other positions, charges, cells and widths, with what was found for the former ones."""
+    f, of = call.f, call.of
+    of = of._replace(positions=positions, charges=charges, cell=None if of.cell is None else cell, widths=widths)
+    system = f.system(positions, charges, cell, of.batch_idx)
+    call = call._replace(of=of, system=system)
+    kinds = [kind for kind, *_ in call.plan.inputs]
+    return call, [_widths(call) if kind == "widths" else x for kind, x in zip(kinds, inputs)]
+
+
+def parameters(f: Framework, of: Arguments, on_mesh: bool) -> Numbers:
+    """The parameters of each system in a sum over a list, and their cost, from values."""
+    positions, charges, cell, batch_idx = of.positions, of.charges, of.cell, of.batch_idx
+    system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
+    axes = axes_of(f, of.pbc)
+    accuracy = None if of.accuracy is None else check.positive("accuracy", of.accuracy)
+    of = of._replace(cutoff=_cutoff(f, of, system.systems), accuracy=accuracy, method="list")
+    request = _request(f, of, system, axes, on_mesh)
+    values = f.untraced(_values, f, of, system, axes, plan_of(request).by_extents)
+    if values[0] is None:
+        return parameters(f, of._replace(pbc=values[1]), on_mesh)
+    return f.untraced(_numbers, f, of, system, request, values)
+
+
+def estimated(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Numbers, bool]:
+    """The same of systems that are all lattices, and whether there is one that is no batch."""
+    if of.pbc is None and not check.cells(f.value("cell", of.cell)).any(-1).all():
+        check.refuse("cell", "three lattice vectors, or `pbc`", "a vector that is zero")
+    for row in axes_of(f, of.pbc) or ():
+        if sum(row) < 2:
+            check.refuse("pbc", "two or three periodic axes: other sums have no parameters", list(row))
+    # All of its arrays are read, and checked.
+    single = f.values(of.positions, of.charges, of.cell, of.batch_idx).single
+    return parameters(f, of, on_mesh), single
+
+
+def arguments(positions: Any, charges: Any, cell: Any, batch_idx: Any = None, **given: Any) -> Arguments:
+    """The arguments of a sum; those that are not given are None."""
+    rest = dict.fromkeys(Arguments._fields[4:]) | {
+        "slab_correction": False,
+        "lists": (None,) * 7 + (False,),
+        "miller": (None, None),
+        "mesh": (None, None),
+        "exponent": 1,
+    }
+    return Arguments(positions, charges, cell, batch_idx, **(rest | given))
+
+
+def _cutoff(f: Framework, of: Arguments, systems: int) -> Any:
+    """The cutoff of a call, or a list of those of each system."""
+    cutoff = reach_of(of.lists, of.cutoff)
+    if not isinstance(cutoff, (float, int)) and getattr(cutoff, "ndim", isinstance(cutoff, (list, tuple))):
+        each = check.per_system("cutoff", f.value("cutoff", cutoff), systems)
+        return each[0] if len(each) == 1 else each
+    return cutoff
+
+
+def _check_unused(f: Framework, of: Arguments, system: Any, request: Request) -> None:
+    """Refuses bad parameters of sums over lattices in a call that has none."""
+    for name in ("alpha", "cutoff", "k_cutoff"):
+        x = getattr(of, name)
+        if x is not None and f.is_readable(x):
+            check.per_system(name, f.value(name, x), system.systems)
+    _native.sum_kinds(request._replace(pbc=((False,) * 3,)), [], np.empty((0, 3, 3)), [], of.accuracy)
+    if of.lists[0] is None:
+        f.listed(system, of.lists, None)
+    if of.miller[0] is not None:
+        waves_of(f, system, of.cell, None, of.miller)
+
+
+def _check_widths(f: Framework, of: Arguments, system: Any, request: Request) -> None:
+    """Refuses a list that lacks pairs of Gaussian charges which differ from points."""
+    spreads = f.table("widths", of.widths, ("N",), system)
+    if not request.given.list or of.cutoff is None or not f.is_readable(spreads, of.cutoff):
+        return
+    largest = max(check.per_system("cutoff", f.value("cutoff", of.cutoff), system.systems))
+    widest = f.untraced(reach_of_widths, f, spreads) / REACH
+    needed = 2.0 * widest * math.sqrt(-math.log(of.accuracy or (1e-5 if request.given.narrow else 1e-6)))
+    if largest < needed:
+        expected = f"at least {needed:.4} with a width of {widest:.4}, in a list that is given"
+        check.refuse("cutoff", expected, largest)
+
+
+def _request(f: Framework, of: Arguments, system: Any, axes: Any, on_mesh: bool) -> Request:
+    given = Given(
+        of.alpha is not None,
+        of.cutoff is not None,
+        isinstance(of.cutoff, list),
+        of.k_cutoff is not None,
+        of.miller[0] is not None,
+        of.mesh[0] is not None,
+        any([x is not None for x in of.lists[:-1]]),
+        of.exclusions is not None,
+        of.widths is not None,
+        of.accuracy is not None,
+        of.cell is not None,
+        check.flag("slab_correction", of.slab_correction),
+        of.slab_height is not None,
+        "float32" in str(f.atoms(system)[0].dtype),
+        f.is_readable(of.positions, of.charges, of.cell, of.batch_idx),
+    )
+    if of.lists[-1] is not False and not given.list and check.flag("half_fill", of.lists[-1]):
+        check.refuse("half_fill", "False without a list", True)
+    if of.miller[0] is None and of.miller[1] is not None:
+        check.refuse("miller_batch_idx", "it with `miller_indices`", "it without")
+    if of.method is not None and check.word("method", of.method, ("direct", "list")) == "direct":
+        for p, x in zip(LISTS.parameters[:-1], of.lists):
+            if x is not None:
+                check.refuse(p.name, 'None with `method="direct"`', check.described(x))
+    return Request(on_mesh, of.method, power_of(of.exponent), axes, given, None)
+
+
+# Values.
+
+
+def _values(f: Framework, of: Arguments, system: Any, axes: Any, by_extents: bool) -> tuple[Any, ...]:
+    """Cells, the numbers of atoms, and as far as they are needed the extents of all systems, in Python's own types.
+
+    Of systems without `pbc` axes whose vectors are zero are not periodic: then None, and the axes that are.
+    """
+    systems = system.systems
+    h = np.eye(3) if of.cell is None else np.asarray(check.cells(f.value("cell", of.cell)), np.float64)
+    h = np.ascontiguousarray(np.broadcast_to(h.reshape(-1, 3, 3), (systems, 3, 3)))
+    is_there = h.any(-1)
+    if axes is None and not is_there.all():
+        return None, is_there.tolist(), ()
+    atoms = _atoms_of_systems(f, f.atoms(system)[0], of.batch_idx, systems)
+    extents: tuple[float, ...] = ()
+    if by_extents:
+        r = np.ascontiguousarray(f.value("positions", of.positions), np.float64)
+        rows = ((of.cell is not None,) * 3,) if axes is None else axes
+        extents = tuple(_native.extents(r, list(atoms), h, list(rows)))
+    return h.tobytes(), atoms, extents
+
+
+def extents(f: Framework, of: Arguments, system: Any) -> tuple[float, ...]:
+    """A distance beyond all pairs of each open system."""
+    return _values(f, of, system, ((False,) * 3,), True)[2]
+
+
+def _atoms_of_systems(f: Framework, positions: Any, batch_idx: Any, systems: int) -> tuple[int, ...]:
+    """The number of atoms of each system."""
+    atoms = positions.shape[0]
+    if batch_idx is None:
+        return (atoms,)
+    idx = check.integers("batch_idx", f.value("batch_idx", batch_idx), (atoms,))
+    if atoms and (idx[0] < 0 or idx[-1] >= systems or (idx[1:] < idx[:-1]).any()):
+        check.refuse(
+            "batch_idx",
+            f"systems 0 to {systems - 1}, sorted (the atoms of one, then those of the next)",
+            check.described(idx),
+        )
+    return tuple(np.bincount(idx, minlength=systems).tolist())
+
+
+@functools.lru_cache(maxsize=8)
+def _kinds(request: Request, cells: bytes, atoms: tuple[int, ...], extents: Any, accuracy: Any) -> tuple[int, ...]:
+    h = np.frombuffer(cells).reshape(-1, 3, 3)
+    return tuple(_native.sum_kinds(request, list(atoms), h, list(extents), accuracy))
+
+
+def _numbers(f: Framework, of: Arguments, system: Any, request: Request, values: tuple[Any, ...]) -> Numbers:
+    """What a call leaves open."""
+    names = ("alpha", "cutoff", "k_cutoff", "slab_height")
+    each = [
+        None if x is None else check.per_system(name, f.value(name, x), system.systems)
+        for name, x in zip(names, (of.alpha, of.cutoff, of.k_cutoff, of.slab_height))
+    ]
+    nodes, order = (None if x is None else tuple(x) for x in of.mesh)
+    key = (request, *values, *(None if x is None else tuple(x) for x in each), nodes, order, of.accuracy)
+    found = _numbers_of(*key)
+    if request.method == "direct" or (request.kinds and request.kinds[0] > 0):
+        alpha, cutoff, *lines = f.kept(_lines, key, of.positions)
+        return found._replace(alpha=alpha, cutoff=cutoff, lines=tuple(lines))
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _numbers_of(request: Request, cells: bytes, atoms: Any, extents: Any, *given: Any) -> Numbers:
+    h = np.frombuffer(cells).reshape(-1, 3, 3)
+    return Numbers(*_native.sum_numbers(request, list(atoms), h, list(extents), given))
+
+
+def _lines(*key: Any) -> tuple[Any, ...]:
+    found = _numbers_of(*key)
+    images, lines, beside, of = found.lines
+    arrays = np.array(lines, np.int32).reshape(-1, 3), np.array(beside, np.int32), np.array(of, np.int32)
+    return np.array(found.alpha), np.array(found.cutoff), *images, *arrays
+
+
+# Atoms.
+
+
+# The cell of systems that are no lattice.
+_UNIT = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+
+
+def _cells(call: Call) -> Any:
+    """The cells of the sum over the lattice."""
+    f, plan, h = call.f, call.plan, call.of.cell
+    if plan.upright is not None:
+        heights = call.numbers.heights if plan.chooses_height else call.of.slab_height
+        heights = (
+            f.per_system("slab_height", heights, call.system)
+            if not plan.chooses_height
+            else f.numbers(np.array(heights), call.of.positions)
+        )
+        single = len(h.shape) == 2 and call.system.systems == 1
+        h = f.upright(h, np.array(each_system(plan.upright, call.system.systems), np.float64), heights)
+        h = h[0] if single else h
+    if True not in plan.no_lattice:
+        return h
+    return f.where(plan.no_lattice, _UNIT, h)
+
+
+def _atoms(call: Call, cells: Any, charged: Any) -> Any:
+    """The atoms of a term, in cells or in those that are given, with factors of the charges of each system."""
+    f, positions, charges, batch_idx = call.f, call.of.positions, call.of.charges, call.of.batch_idx
+    if cells is not None and (cells is not call.of.cell or charged is not None):
+        system = f.system(positions, charges, cells, batch_idx)
+    elif charged is None:
+        return call.system
+    else:
+        system, cells = call.system, call.of.cell
+        cells = f.no_cell(positions) if cells is None else cells
+    if charged is None:
+        return system
+    r, _, idx = f.atoms(system)
+    factors = f.taken(f.numbers(np.array(each_system(charged, call.system.systems)), r), idx)
+    return f.system(positions, charges * factors, cells, batch_idx)
+
+
+# Inputs of ops, by the words that plans have for them.
+
+
+def _argument(call: Call, name: str) -> tuple[Any, ...]:
+    return (call.f.per_system(name, getattr(call.of, name), call.system),)
+
+
+def _chosen(call: Call, name: str) -> tuple[Any, ...]:
+    x = getattr(call.numbers, name)
+    return (x if call.plan.is_direct else call.f.per_system(name, list(x), call.system),)
+
+
+def _masked(call: Call, value: float, systems: tuple[bool, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    kind, *rest = other
+    (x,) = _INPUTS[kind](call, *rest)
+    return (call.f.where(systems, value, x),)
+
+
+def _number(call: Call, x: float) -> tuple[Any, ...]:
+    return (call.f.per_system("exponent", x, call.system),)
+
+
+def _scalar(call: Call, x: float) -> tuple[Any, ...]:
+    return (x,)
+
+
+def _reach(call: Call) -> tuple[Any, ...]:
+    return (call.f.distance("cutoff", call.of.cutoff),)
+
+
+def _pairs(call: Call, search: Any, is_without: bool) -> tuple[Any, ...]:
+    f, positions, cell, batch_idx = call.f, call.of.positions, call.of.cell, call.of.batch_idx
+    reach = check.largest(call.of.cutoff) if search is None else None
+    if search is not None:
+        kind, *rest = search
+        reach = list(call.numbers.cutoff) if kind == "chosen" else _INPUTS[kind](call, *rest)[0]
+    pairs = pairs_of(f, call.system, (positions, cell, call.axes, batch_idx), call.of.lists, reach)
+    return without(f, pairs, call.excluded) if is_without else pairs
+
+
+def _excluded(call: Call) -> tuple[Any, ...]:
+    found = call.excluded
+    assert found is not None
+    return *found.pairs, found.exclusion_of, found.factors
+
+
+def _waves(call: Call) -> tuple[Any, ...]:
+    return waves_of(call.f, call.system, call.of.cell, None, call.of.miller)
+
+
+def _waves_within(call: Call, name: str, is_given: bool) -> tuple[Any, ...]:
+    if is_given:
+        return waves_of(call.f, call.system, _cells(call), call.of.k_cutoff, (None, None))
+    # Systems that are no lattice have a radius of zero.
+    return call.f.waves(_cells(call), list(call.numbers.k_cutoff), call.system.systems)
+
+
+def _direct_lines(call: Call, is_given: bool) -> tuple[Any, ...]:
+    f, system = call.f, call.system
+    if not is_given:
+        return call.numbers.lines
+    indices, idx = call.of.miller
+    if call.numbers is None:
+        # Two images reach as far as any cutoff that there may be; a wave is a line of its own.
+        waves, of = waves_of(f, system, call.of.cell, None, call.of.miller)
+        return 2, 2, 2, waves, f.one_system(waves.shape[0], system), of
+    return *call.numbers.lines[:3], *f.untraced(grouped, f, system, indices, idx)
+
+
+def grouped(f: Framework, system: Any, indices: Any, idx: Any) -> list[Any]:
+    """Lines of waves whose indices can be read."""
+    waves = check.integers("miller_indices", f.value("miller_indices", indices), ("K", 3))
+    if idx is None and system.systems != 1:
+        check.refuse("miller_batch_idx", f"the system of each index, as there are {system.systems} systems", "None")
+    of = np.zeros(len(waves), np.int32)
+    if idx is not None:
+        of = check.integers("miller_batch_idx", f.value("miller_batch_idx", idx), (len(waves),))
+    systems = system.systems
+    if not ((of >= 0) & (of < systems)).all() or (np.diff(of) < 0).any():
+        check.refuse(
+            "miller_batch_idx", f"numbers of systems, 0 to {systems - 1}, in ascending order", check.described(idx)
+        )
+    for row in np.flatnonzero((waves == 0).all(axis=1))[:1]:
+        check.refuse("miller_indices", "wave vectors other than (0, 0, 0)", f"it in row {row}")
+    like, _, _ = f.atoms(system)
+    return [f.indices(x, like) for x in _native.wave_lines(*(np.require(x, np.int32, ["C", "A"]) for x in (waves, of)))]
+
+
+def _mesh(call: Call, is_given: bool) -> tuple[Any, ...]:
+    return (call.f.integer_list(meshes(*call.of.mesh, call.system.systems) if is_given else call.numbers.mesh),)
+
+
+def meshes(nodes: Any, order: Any, systems: Any) -> list[int]:
+    """(K₁, K₂, K₃, order) of all systems alike, or of one after the other."""
+    for name, rows in (("spline_order", order), ("mesh_dimensions", nodes)):
+        if len(rows) != 1 and len(rows) != systems:
+            check.refuse(name, f"one for all, or one for each of {systems} systems", f"{len(rows)} of them")
+    rows = range(max(len(nodes), len(order)))
+    return [k for b in rows for k in (*nodes[b % len(nodes)], order[b % len(order)])]
+
+
+def _integers(call: Call, rows: Any) -> tuple[Any, ...]:
+    each = each_system(rows, call.system.systems)
+    values: Any = [x for (x,) in each] if len(rows[0]) == 1 else each
+    return (call.f.indices(np.array(values, np.int32), call.f.atoms(call.system)[0]),)
+
+
+def _reals(call: Call, x: Any) -> tuple[Any, ...]:
+    return (call.f.numbers(np.array(each_system(x, call.system.systems)), call.f.atoms(call.system)[0]),)
+
+
+def _widths(call: Call) -> tuple[Any, ...]:
+    return (call.f.table("widths", call.of.widths, ("N",), call.system),)
+
+
+def _reach_of_widths(call: Call) -> tuple[Any, ...]:
+    return (call.f.untraced(reach_of_widths, call.f, _widths(call)[0]),)
+
+
+_INPUTS: dict[str, Any] = {
+    "argument": _argument,
+    "chosen": _chosen,
+    "masked": _masked,
+    "number": _number,
+    "scalar": _scalar,
+    "cutoff": _reach,
+    "pairs": _pairs,
+    "excluded": _excluded,
+    "waves": _waves,
+    "waves_within": _waves_within,
+    "lines": _direct_lines,
+    "mesh": _mesh,
+    "integers": _integers,
+    "numbers": _reals,
+    "widths": _widths,
+    "reach_of_widths": _reach_of_widths,
+}
+
+
+# Batches of several kinds of sums.
+
+
+def _in_parts(f: Framework, of: Arguments, axes: Any, parts: Any, outputs: tuple[Any, ...]) -> Any:
+    """The results of a batch, each part of which has a sum of its own systems."""
+    positions, charges, cell, batch_idx = of.positions, of.charges, of.cell, of.batch_idx
+    positions, cell, idx = f.atoms(
+        f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
+    )
+    index = check.integers("batch_idx", f.value("batch_idx", idx), positions.shape[:1])
+    charges = charges if hasattr(charges, "dtype") else np.asarray(charges, positions.dtype)
+    check.fits("charges", charges, positions.shape[:1])
+
+    def rows(x: Any) -> Any:
+        return f.indices(x.astype(np.int32), positions)
+
+    found, atoms_of, systems_of = [], [], []
+    for method, of_part in parts:
+        has = np.zeros(cell.shape[0], bool)
+        has[list(of_part)] = True
+        atoms, systems = np.flatnonzero(has[index]), np.flatnonzero(has)
+        own = of._replace(
+            positions=f.taken(positions, rows(atoms)),
+            charges=f.taken(charges, rows(atoms)),
+            cell=f.taken(cell, rows(systems)),
+            batch_idx=rows((np.cumsum(has) - 1)[index[atoms]]),
+            pbc=axes if axes is None or len(axes) == 1 else [axes[b] for b in systems],
+            method=method,
+        )
+        try:
+            found.append(summed(f, own, False, outputs))
+        except (ValueError, TypeError, RuntimeError):
+            # The error of the whole has the numbers of its atoms and systems.
+            summed(f, of._replace(method="list"), False, outputs)
+            raise
+        atoms_of.append(atoms)
+        systems_of.append(systems)
+    by_atom, by_system = (rows(np.argsort(np.concatenate(x))) for x in (atoms_of, systems_of))
+    if not isinstance(found[0], tuple):
+        return f.taken(f.joined(found), by_system if outputs[1] == "system" else by_atom)
+    # Forces and charge gradients are those of atoms; the virial is the last result.
+    each = [by_atom] * len(found[0])
+    each[0] = by_system if outputs[1] == "system" else by_atom
+    each[-1] = by_system if outputs[4] else by_atom
+    return tuple([f.taken(f.joined(parts), order) for parts, order in zip(zip(*found), each)])

@@ -1,0 +1,90 @@
+"""Requests of sums and their plans, as tuples of Python: `madelung_electrostatics::plan` decides."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+from madelung import _native
+
+
+class Given(NamedTuple):
+    """What a caller gives: the fields of Rust's `plan::Given`."""
+
+    alpha: bool
+    cutoff: bool
+    cutoffs: bool
+    k_cutoff: bool
+    waves: bool
+    mesh: bool
+    list: bool
+    exclusions: bool
+    widths: bool
+    accuracy: bool
+    cell: bool
+    slabs: bool
+    slab_height: bool
+    narrow: bool
+    readable: bool
+
+
+class Request(NamedTuple):
+    """What is asked for: the fields of Rust's `plan::Request`."""
+
+    on_mesh: bool
+    method: str | None
+    exponent: int
+    pbc: tuple[tuple[bool, ...], ...] | None
+    given: Given
+    kinds: tuple[int, ...] | None
+
+
+class Plan(NamedTuple):
+    """The terms of a sum: `plan::Terms` of Rust, whose inputs stand once, for all terms."""
+
+    inputs: tuple[tuple[Any, ...], ...]
+    terms: tuple[tuple[Any, ...], ...]
+    """Op, whether in the cells of the sum over the lattice, factors of charges, numbers of its inputs: real, others."""
+    no_lattice: tuple[bool, ...]
+    upright: tuple[tuple[int, ...], ...] | None
+    chooses_height: bool
+    chooses: bool
+    by_extents: bool
+    is_direct: bool
+    parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Of sums of some systems each: methods and systems."""
+    asks: bool = False
+    """Whether the cheapest kind of sum of each system is asked for."""
+
+
+def plan_of(request: Request) -> Plan:
+    """The plan of a request."""
+    given = tuple(request.given)
+    return constant_plan(request.on_mesh, request.method, request.exponent, request.pbc, given, request.kinds)
+
+
+def constant_plan(*fields: Any) -> Plan:
+    """The same of plain tuples. Compiled graphs hold it as a constant."""
+    *some, given, kinds = fields
+    return _plan_of(Request(*some, Given(*given), kinds))
+
+
+@functools.lru_cache(maxsize=256)
+def _plan_of(request: Request) -> Plan:
+    return Plan(*_native.sum_plan(request))
+
+
+class Numbers(NamedTuple):
+    """The parameters of each system: the fields of Rust's `plan::Chosen`."""
+
+    alpha: Any
+    cutoff: Any
+    k_cutoff: Any
+    mesh: Any
+    heights: Any
+    errors: Any
+    """Expected relative errors of forces."""
+    cost: float
+    """That of a sum over lists, in the unit of a pair's."""
+    lines: tuple[Any, ...] = ()
+    """Images along each axis of a direct sum, and lines of waves, as inputs of its op."""

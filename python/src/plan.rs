@@ -1,0 +1,264 @@
+//! Plans of sums, as tuples of Python.
+
+use madelung::electrostatics::plan::{
+    self, Atoms, Given, Height, Input, Kind, Method, Parameter, Plan, Prescription, Sum, Systems, Term,
+    Terms, compose,
+};
+use numpy::{PyReadonlyArray2, PyReadonlyArray3};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::call::exception;
+use crate::convert::{elements, triples};
+
+type Object<'py> = Bound<'py, PyAny>;
+
+/// The fields of `Given` of Python.
+#[derive(FromPyObject)]
+struct GivenFields {
+    alpha: bool,
+    cutoff: bool,
+    cutoffs: bool,
+    k_cutoff: bool,
+    waves: bool,
+    mesh: bool,
+    list: bool,
+    exclusions: bool,
+    widths: bool,
+    accuracy: bool,
+    cell: bool,
+    slabs: bool,
+    slab_height: bool,
+    narrow: bool,
+    readable: bool,
+}
+
+/// The fields of `Request` of Python.
+#[derive(FromPyObject)]
+pub(crate) struct Request {
+    on_mesh: bool,
+    method: Option<String>,
+    exponent: u32,
+    pbc: Option<Vec<[bool; 3]>>,
+    given: GivenFields,
+    kinds: Option<Vec<u8>>,
+}
+
+const KINDS: [Kind; 3] = [Kind::List, Kind::Nearest, Kind::More];
+
+impl From<Request> for plan::Request {
+    fn from(of: Request) -> Self {
+        let GivenFields {
+            alpha,
+            cutoff,
+            cutoffs,
+            k_cutoff,
+            waves,
+            mesh,
+            list,
+            exclusions,
+            widths,
+            accuracy,
+            cell,
+            slabs,
+            slab_height,
+            narrow,
+            readable,
+        } = of.given;
+        Self {
+            sum: if of.on_mesh { Sum::Mesh } else { Sum::Waves },
+            method: of.method.map(|x| if x == "direct" { Method::Direct } else { Method::List }),
+            exponent: of.exponent,
+            pbc: of.pbc,
+            given: Given {
+                alpha,
+                cutoff,
+                cutoffs,
+                k_cutoff,
+                waves,
+                mesh,
+                list,
+                exclusions,
+                widths,
+                accuracy,
+                cell,
+                slabs,
+                slab_height,
+                narrow,
+                readable,
+            },
+            kinds: of.kinds.map(|kinds| kinds.into_iter().map(|k| KINDS[usize::from(k)]).collect()),
+        }
+    }
+}
+
+/// A tuple of things that a tuple may hold.
+macro_rules! tuple {
+    ($py:expr, $($x:expr),* $(,)?) => { ($($x,)*).into_pyobject($py).map(|x: Bound<'_, PyTuple>| x.into_any()) };
+}
+
+fn rows<'py>(py: Python<'py>, rows: &[Vec<i32>]) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, rows.iter().map(|row| PyTuple::new(py, row)).collect::<PyResult<Vec<_>>>()?)
+}
+
+fn name(of: Parameter) -> &'static str {
+    match of {
+        Parameter::Alpha => "alpha",
+        Parameter::Cutoff => "cutoff",
+        Parameter::KCutoff => "k_cutoff",
+    }
+}
+
+fn input<'py>(py: Python<'py>, of: &Input) -> PyResult<Object<'py>> {
+    match of {
+        Input::Argument(of) => tuple!(py, "argument", name(*of)),
+        Input::Chosen(of) => tuple!(py, "chosen", name(*of)),
+        Input::Masked(x, of, other) => tuple!(py, "masked", *x, PyTuple::new(py, of)?, input(py, other)?),
+        Input::Number(x) => tuple!(py, "number", *x),
+        Input::Scalar(x) => tuple!(py, "scalar", *x),
+        Input::Cutoff => tuple!(py, "cutoff"),
+        Input::Pairs(of) => {
+            tuple!(py, "pairs", of.search.as_ref().map(|x| input(py, x)).transpose()?, of.without)
+        }
+        Input::Excluded => tuple!(py, "excluded"),
+        Input::Waves => tuple!(py, "waves"),
+        Input::WavesWithin(of, is_given) => tuple!(py, "waves_within", name(*of), *is_given),
+        Input::Lines(is_given) => tuple!(py, "lines", *is_given),
+        Input::Mesh(is_given) => tuple!(py, "mesh", *is_given),
+        Input::Integers(of) => tuple!(py, "integers", rows(py, of)?),
+        Input::Widths => tuple!(py, "widths"),
+        Input::ReachOfWidths => tuple!(py, "reach_of_widths"),
+        Input::Numbers(x) => tuple!(py, "numbers", PyTuple::new(py, x)?),
+    }
+}
+
+/// The terms of a sum, with the numbers of their inputs among those of all.
+fn terms<'py>(py: Python<'py>, of: &Terms) -> PyResult<Object<'py>> {
+    let mut inputs: Vec<&Input> = vec![];
+    let mut at = |x| {
+        inputs.iter().position(|other| *other == x).unwrap_or_else(|| {
+            inputs.push(x);
+            inputs.len() - 1
+        })
+    };
+    let mut found = vec![];
+    for Term { op, atoms: Atoms { lattice, charged }, reals, rest } in &of.terms {
+        let charged = charged.as_ref().map(|x| PyTuple::new(py, x)).transpose()?;
+        let [reals, rest] =
+            [reals, rest].map(|x| PyTuple::new(py, x.iter().map(&mut at).collect::<Vec<_>>()));
+        found.push(tuple!(py, op.as_str(), *lattice, charged, reals?, rest?)?);
+    }
+    let inputs = inputs.into_iter().map(|x| input(py, x)).collect::<PyResult<Vec<_>>>()?;
+    let upright = of.cells.upright.as_ref().map(|x| rows(py, x)).transpose()?;
+    tuple!(
+        py,
+        PyTuple::new(py, inputs)?,
+        PyTuple::new(py, found)?,
+        PyTuple::new(py, &of.cells.no_lattice)?,
+        upright,
+        of.cells.height == Height::Chosen,
+        of.chooses,
+        of.by_extents,
+        of.is_direct,
+    )
+}
+
+/// The plan of a request: the fields of `Plan` of Python.
+#[pyfunction]
+pub(crate) fn sum_plan(py: Python<'_>, request: Request) -> PyResult<Object<'_>> {
+    let none = || PyTuple::empty(py);
+    let request = request.into();
+    match compose(&request).map_err(exception)? {
+        Plan::Sum(of) => terms(py, &of),
+        Plan::Ask => {
+            let by_extents =
+                request.pbc.as_ref().is_some_and(|rows| rows.iter().any(|row| row.contains(&false)));
+            let open: Option<()> = None;
+            tuple!(py, none(), none(), none(), open, false, false, by_extents, false, none(), true)
+        }
+        Plan::Parts(parts) => {
+            let part = |(method, systems): &(Method, Vec<usize>)| {
+                let method = if *method == Method::Direct { "direct" } else { "list" };
+                tuple!(py, method, PyTuple::new(py, systems)?)
+            };
+            let parts = PyTuple::new(py, parts.iter().map(part).collect::<PyResult<Vec<_>>>()?)?;
+            let open: Option<()> = None;
+            tuple!(py, none(), none(), none(), open, false, false, false, false, parts)
+        }
+    }
+}
+
+fn cells<'a>(of: &'a PyReadonlyArray3<'_, f64>) -> PyResult<&'a [[[f64; 3]; 3]]> {
+    Ok(elements(of)?.as_chunks().0.as_chunks().0)
+}
+
+/// The cheapest sum of each system: 0 over a list, 1 and 2 directly.
+#[pyfunction]
+pub(crate) fn sum_kinds(
+    request: Request,
+    atoms: Vec<usize>,
+    cell: PyReadonlyArray3<'_, f64>,
+    extents: Vec<f64>,
+    accuracy: Option<f64>,
+) -> PyResult<Vec<usize>> {
+    let systems = Systems { cells: cells(&cell)?, atoms: &atoms, extents: &extents };
+    let given = Prescription { accuracy, ..Prescription::default() };
+    let found = plan::kinds(&request.into(), systems, &given).map_err(exception)?;
+    Ok(found.iter().map(|kind| *kind as usize).collect())
+}
+
+/// (alpha, cutoff, k_cutoff, slab_height, mesh_dimensions, spline_order, accuracy).
+type Fixed = (
+    Option<Vec<f64>>,
+    Option<Vec<f64>>,
+    Option<Vec<f64>>,
+    Option<Vec<f64>>,
+    Option<Vec<[usize; 3]>>,
+    Option<Vec<usize>>,
+    Option<f64>,
+);
+
+/// The parameters of a sum: the fields of `Numbers` of Python.
+#[pyfunction]
+pub(crate) fn sum_numbers<'py>(
+    py: Python<'py>,
+    request: Request,
+    atoms: Vec<usize>,
+    cell: PyReadonlyArray3<'_, f64>,
+    extents: Vec<f64>,
+    given: Fixed,
+) -> PyResult<Object<'py>> {
+    let systems = Systems { cells: cells(&cell)?, atoms: &atoms, extents: &extents };
+    let (alpha, cutoff, k_cutoff, slab_height, mesh_dimensions, spline_order, accuracy) = given;
+    let given =
+        Prescription { alpha, cutoff, k_cutoff, mesh_dimensions, spline_order, slab_height, accuracy };
+    let request = request.into();
+    let Plan::Sum(terms) = compose(&request).map_err(exception)? else {
+        unreachable!("a sum whose kinds are known")
+    };
+    let found = plan::numbers(&request, &terms, systems, &given).map_err(exception)?;
+    let (middles, beside, of) = found.lines;
+    let middles: Vec<i32> = middles.into_iter().flatten().collect();
+    tuple!(
+        py,
+        PyTuple::new(py, found.alpha)?,
+        PyTuple::new(py, found.cutoff)?,
+        PyTuple::new(py, found.k_cutoff)?,
+        PyTuple::new(py, found.mesh.concat())?,
+        PyTuple::new(py, found.heights)?,
+        PyTuple::new(py, found.errors)?,
+        found.cost,
+        tuple!(py, PyTuple::new(py, found.images)?, middles, beside, of)?,
+    )
+}
+
+/// The extents of systems of so many atoms each: see `plan::extents`.
+#[pyfunction]
+pub(crate) fn extents(
+    positions: PyReadonlyArray2<'_, f64>,
+    atoms: Vec<usize>,
+    cell: PyReadonlyArray3<'_, f64>,
+    axes: Vec<[bool; 3]>,
+) -> PyResult<Vec<f64>> {
+    Ok(plan::extents(triples(&positions)?, &atoms, cells(&cell)?, &axes))
+}
