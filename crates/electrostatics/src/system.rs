@@ -22,7 +22,7 @@ use madelung_neighbors::{Cutoff, Options, find_neighbors};
 /// let cells = [[[5.6, 0.0, 0.0], [0.0, 5.6, 0.0], [0.0; 3]], [[0.0; 3]; 3]];
 /// let pbc = [[true, true, false], [false; 3]];
 /// let batch = Batch::from_idx(vec![0, 0, 0, 0, 1, 1], None)?;
-/// let system = System::with_boundaries((&positions).into(), (&charges).into(), (&cells[..]).into(), &pbc, batch)?
+/// let system = System::with_boundaries((&positions[..]).into(), (&charges).into(), (&cells[..]).into(), &pbc, batch)?
 ///     .excluding(&[[4, 5]], &[0.0])?;
 /// let context = madelung_cpu::context();
 /// let found = ewald_summation(&context, &system, &EwaldSettings::default(), None, &Options::forces())?;

@@ -212,10 +212,10 @@ fn numbers_keep_what_is_given() {
     // No pair of an open system is searched for.
     assert!(found.cutoff[1] > 0.0 && found.cutoff[1] < 1e-4);
     assert!(found.errors[0] < 1e-6 && found.errors[0] > 1e-7);
-    // α and a cutoff that leave 1e-3: the waves that are open are chosen for about as much, not refused.
+    // α and a cutoff that leave 1e-2: the waves that are open are chosen for about as much, not refused.
     let given = Prescription { alpha: Some(vec![0.5]), cutoff: Some(vec![4.5]), ..Prescription::default() };
     let found = numbers(&request, &terms(&request), systems, &given).unwrap();
-    assert!(found.errors[0] > 1e-4 && found.errors[0] < 1e-2, "{found:?}");
+    assert!(found.errors[0] > 1e-3 && found.errors[0] < 2e-2, "{found:?}");
     let stated = Prescription { accuracy: Some(1e-6), ..given };
     assert!(numbers(&request, &terms(&request), systems, &stated).is_err());
 }
