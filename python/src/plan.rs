@@ -134,18 +134,11 @@ fn input<'py>(py: Python<'py>, of: &Input) -> PyResult<Object<'py>> {
 
 /// The terms of a sum, with the numbers of their inputs among those of all.
 fn terms<'py>(py: Python<'py>, of: &Terms) -> PyResult<Object<'py>> {
-    let mut inputs: Vec<&Input> = vec![];
-    let mut at = |x| {
-        inputs.iter().position(|other| *other == x).unwrap_or_else(|| {
-            inputs.push(x);
-            inputs.len() - 1
-        })
-    };
+    let (inputs, numbered) = of.inputs();
     let mut found = vec![];
-    for Term { op, atoms: Atoms { lattice, charged }, reals, rest } in &of.terms {
+    for (Term { op, atoms: Atoms { lattice, charged }, .. }, (reals, rest)) in of.terms.iter().zip(numbered) {
         let charged = charged.as_ref().map(|x| PyTuple::new(py, x)).transpose()?;
-        let [reals, rest] =
-            [reals, rest].map(|x| PyTuple::new(py, x.iter().map(&mut at).collect::<Vec<_>>()));
+        let [reals, rest] = [reals, rest].map(|x| PyTuple::new(py, x));
         found.push(tuple!(py, op.as_str(), *lattice, charged, reals?, rest?)?);
     }
     let inputs = inputs.into_iter().map(|x| input(py, x)).collect::<PyResult<Vec<_>>>()?;
@@ -250,6 +243,18 @@ pub(crate) fn sum_numbers<'py>(
         found.cost,
         tuple!(py, PyTuple::new(py, found.images)?, middles, beside, of)?,
     )
+}
+
+/// The relative error of forces for which a call chooses open parameters; `narrow`: in float32.
+#[pyfunction]
+pub(crate) fn sum_accuracy(stated: Option<f64>, narrow: bool) -> PyResult<f64> {
+    plan::accuracy(stated, narrow).map_err(exception)
+}
+
+/// The distance beyond which Gaussian charges of widths up to one are points: see `plan::gaussian_reach`.
+#[pyfunction]
+pub(crate) fn gaussian_reach(widest: f64, accuracy: Option<f64>) -> f64 {
+    plan::gaussian_reach(widest, accuracy)
 }
 
 /// The extents of systems of so many atoms each: see `plan::extents`.

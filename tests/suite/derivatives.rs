@@ -194,10 +194,6 @@ fn uniform_cotangent_is_the_same_everywhere() {
 fn what_is_not_finite_goes_through() {
     const ATOMS: usize = 9;
     for call in calls() {
-        // Of a system that is not open no energy depends on anything.
-        if call.op.arg("is_open").is_some() {
-            continue;
-        }
         let n = call.value(&call.arrays).len();
         let first = if n == 2 { 1 } else { ATOMS };
         let of = |x: f64, second_order: bool| {

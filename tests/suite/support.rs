@@ -130,8 +130,7 @@ impl Call {
         let axes: Vec<[i32; 3]> =
             (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
         let open_axis = Array::from(axes.as_slice());
-        let is_open: Vec<i32> = (0..systems.len()).map(|b| i32::from(b % 2 == 0)).collect();
-        let is_open = Array::from(is_open);
+        let is_open = Array::from(vec![1; systems.len()]);
         // Sums of small systems at once: two images along each axis, each wave a line of its own.
         let reach = Array::filled(DType::F64, &[systems.len()], NEAR_CUTOFF);
         let beside = Array::zeros(DType::I32, &[miller.shape()[0]]);

@@ -60,6 +60,14 @@ impl Accuracy {
     }
 }
 
+/// The relative error of forces for which a call chooses open parameters; `narrow`: in float32.
+///
+/// # Errors
+/// `accuracy`, where no such sum has it.
+pub fn accuracy(stated: Option<f64>, narrow: bool) -> Result<f64> {
+    Accuracy::of(stated, narrow).map(Accuracy::target)
+}
+
 /// The parameters of a sum of 1/rᵖ of one system.
 pub(crate) fn ewald_parameters(
     atoms: usize,

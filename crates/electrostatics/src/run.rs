@@ -6,7 +6,7 @@ use crate::mesh::SPLINE_ORDER;
 use crate::ops::registry;
 use crate::plan::{
     Cells, Chosen, Given, Height, Input, Method, Parameter, Plan, Prescription, Request, Sum, Systems, Term,
-    Terms, UNBOUNDED, compose, extents, kinds, numbers, row, slabs,
+    Terms, UNBOUNDED, accuracy, compose, extents, gaussian_reach, kinds, numbers, row, slabs,
 };
 use crate::system::{Excluded, System};
 use madelung_core::array::{Array, View};
@@ -15,9 +15,6 @@ use madelung_core::op::{Arg, Request as Wanted};
 use madelung_core::structure::pairs::{Kind, Neighbors, PairList};
 use madelung_core::structure::{Batch, Map, Mesh, Structure};
 use madelung_core::{Error, Result};
-
-/// The cutoff of Gaussian charges over the largest width: erfc(11/2) is 7e-15.
-const WIDTHS_REACH: f64 = 11.0;
 
 /// The results of a sum: parameters that `given` leaves open are chosen, and a list is built unless `pairs` is one.
 pub(crate) fn run_plan(
@@ -28,36 +25,12 @@ pub(crate) fn run_plan(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
-    let mut request = Request {
-        sum,
-        method,
-        exponent: 1,
-        pbc: Some(system.pbc.clone()),
-        given: Given {
-            alpha: given.alpha.is_some(),
-            cutoff: given.cutoff.is_some(),
-            cutoffs: given.cutoff.as_ref().is_some_and(|x| x.len() > 1),
-            k_cutoff: given.k_cutoff.is_some(),
-            waves: false,
-            mesh: given.mesh_dimensions.is_some(),
-            list: pairs.is_some(),
-            exclusions: system.exclusions.is_some(),
-            widths: system.widths.is_some(),
-            accuracy: given.accuracy.is_some(),
-            cell: true,
-            slabs: true,
-            slab_height: given.slab_height.is_some(),
-            narrow: system.is_narrow(),
-            readable: true,
-        },
-        kinds: None,
-    };
-    let atoms: Vec<usize> = (0..system.systems()).map(|b| system.batch.members(b).len()).collect();
-    let sizes = extents(&system.positions.to_rows()?, &atoms, system.cells(), &system.pbc);
-    let systems = Systems { cells: system.cells(), atoms: &atoms, extents: &sizes };
+    given.check(system.systems())?;
+    let mut request = request_of(system, given, sum, method, pairs.is_some());
+    let values = Values::of(system)?;
     let mut plan = compose(&request)?;
     if plan == Plan::Ask {
-        request.kinds = Some(kinds(&request, systems, given)?);
+        request.kinds = Some(kinds(&request, values.systems(system), given)?);
         plan = compose(&request)?;
     }
     let terms = match plan {
@@ -65,13 +38,78 @@ pub(crate) fn run_plan(
         Plan::Parts(parts) => return in_parts(context, sum, system, given, &parts, options),
         Plan::Ask => unreachable!("the request says the kinds of its systems"),
     };
-    let chosen = if terms.chooses { Some(numbers(&request, &terms, systems, given)?) } else { None };
+    let chosen =
+        if terms.chooses { Some(numbers(&request, &terms, values.systems(system), given)?) } else { None };
     let cells = lattice_cells(system, &terms, given, chosen.as_ref());
     let call = Call { context, system, given, pairs, cells, chosen };
-    let excluded = system.exclusions.as_ref().map(|x| call.excluded(x)).transpose()?;
-    let each = terms.terms.iter().map(|term| call.evaluated(term, excluded.as_ref(), options));
+    call.check_widths()?;
+    let left = system.exclusions.as_ref().map(|x| call.excluded(x)).transpose()?;
+    let (inputs, numbered) = terms.inputs();
+    let inputs: Vec<_> =
+        inputs.into_iter().map(|x| call.input(x, left.as_ref())).collect::<Result<Vec<Vec<Made<'_>>>>>()?;
+    let each = terms.terms.iter().zip(&numbered).map(|(term, (reals, rest))| {
+        let of = |numbers: &[usize]| numbers.iter().flat_map(|n| &inputs[*n]).collect::<Vec<_>>();
+        call.evaluated(term, &of(reals), &of(rest), options)
+    });
     let total = each.reduce(|sum, found| sum?.plus(&found?));
     total.expect("a plan has terms")
+}
+
+/// The parameters of a sum over a list.
+pub(crate) fn parameters(sum: Sum, system: &System<'_>, given: &Prescription) -> Result<Chosen> {
+    let request = request_of(system, given, sum, Some(Method::List), false);
+    let Plan::Sum(terms) = compose(&request)? else { unreachable!("the request says its method") };
+    numbers(&request, &terms, Values::of(system)?.systems(system), given)
+}
+
+fn request_of(
+    system: &System<'_>,
+    given: &Prescription,
+    sum: Sum,
+    method: Option<Method>,
+    has_list: bool,
+) -> Request {
+    let given = Given {
+        alpha: given.alpha.is_some(),
+        cutoff: given.cutoff.is_some(),
+        cutoffs: given.cutoff.as_ref().is_some_and(|x| x.len() > 1),
+        k_cutoff: given.k_cutoff.is_some(),
+        waves: false,
+        mesh: given.mesh_dimensions.is_some(),
+        list: has_list,
+        exclusions: system.exclusions.is_some(),
+        widths: system.widths.is_some(),
+        accuracy: given.accuracy.is_some(),
+        cell: true,
+        slabs: true,
+        slab_height: given.slab_height.is_some(),
+        narrow: system.is_narrow(),
+        readable: true,
+    };
+    Request { sum, method, exponent: 1, pbc: Some(system.pbc.clone()), given, kinds: None }
+}
+
+/// Numbers of atoms and extents of systems.
+struct Values {
+    atoms: Vec<usize>,
+    extents: Vec<f64>,
+}
+
+impl Values {
+    fn of(system: &System<'_>) -> Result<Self> {
+        let atoms: Vec<usize> = (0..system.systems()).map(|b| system.batch.members(b).len()).collect();
+        // Of crystals none is looked at.
+        let extents = if system.pbc.as_flattened().contains(&false) {
+            extents(&system.positions.to_rows()?, &atoms, system.cells(), &system.pbc)
+        } else {
+            vec![]
+        };
+        Ok(Self { atoms, extents })
+    }
+
+    fn systems<'a>(&'a self, system: &'a System<'_>) -> Systems<'a> {
+        Systems { cells: system.cells(), atoms: &self.atoms, extents: &self.extents }
+    }
 }
 
 /// The results of a batch, each part of which has a sum of its own systems.
@@ -156,7 +194,7 @@ impl Made<'_> {
 
 /// Excluded pairs: their list, the pair of each of its entries, and factors.
 struct Left {
-    list: Neighbors<'static>,
+    list: PairList<'static>,
     of: Vec<i32>,
     factors: Array,
 }
@@ -186,11 +224,17 @@ impl<'a> Call<'a> {
         let images = images.as_chunks().0.to_vec();
         let list = PairList::from_csr(ptr, columns, images, system.batch.atoms(), Kind::Full)?;
         let factors = Array::from_f64(system.positions.dtype(), &[given.pairs.len()], &given.factors)?;
-        Ok(Left { list: Neighbors::Rows(list), of, factors })
+        Ok(Left { list, of, factors })
     }
 
     /// The results of a term.
-    fn evaluated(&self, term: &Term, left: Option<&Left>, options: &Options) -> Result<Energies> {
+    fn evaluated(
+        &self,
+        term: &Term,
+        reals: &[&Made<'_>],
+        rest: &[&Made<'_>],
+        options: &Options,
+    ) -> Result<Energies> {
         let system = self.system;
         let name = match options.energy_reduction {
             Reduction::Atom => term.op.clone(),
@@ -198,36 +242,25 @@ impl<'a> Call<'a> {
         };
         let op = registry().get(&name).expect("a plan has ops of the registry");
         let dtype = system.positions.dtype();
-        let cells = if term.atoms.lattice {
-            Array::from_f64(dtype, &[system.systems(), 3, 3], self.cells.as_flattened().as_flattened())?
-        } else {
-            system.cell.try_clone()?
-        };
-        let charges = match &term.atoms.charged {
-            None => system.charges.to_array()?,
-            Some(factors) => {
-                let idx = system.batch.idx();
-                let mut q = system.charges.to_f64()?;
-                q.iter_mut().zip(idx).for_each(|(q, b)| *q *= *row(factors, *b as usize));
-                Array::from_f64(dtype, &[q.len()], &q)?
-            }
-        };
-        let mut reals = vec![];
-        for input in &term.reals {
-            reals.push(Array::from_f64(dtype, &[system.systems()], &self.of_systems(input)?)?);
-        }
-        let mut rest = vec![];
-        for input in &term.rest {
-            self.input(input, left, &mut rest)?;
-        }
-        let first =
-            [Arg::Array(system.positions.clone()), Arg::Array(charges.view()), Arg::Array(cells.view())];
+        let of_lattice = term.atoms.lattice.then(|| self.cells.as_flattened().as_flattened());
+        let cells = of_lattice.map(|x| Array::from_f64(dtype, &[system.systems(), 3, 3], x)).transpose()?;
+        let charged = term.atoms.charged.as_ref().map(|factors| {
+            let mut q = system.charges.to_f64()?;
+            q.iter_mut().zip(system.batch.idx()).for_each(|(q, b)| *q *= *row(factors, *b as usize));
+            Array::from_f64(dtype, &[q.len()], &q)
+        });
+        let charged = charged.transpose()?;
+        let first = [
+            Arg::Array(system.positions.clone()),
+            Arg::Array(charged.as_ref().map_or_else(|| system.charges.clone(), Array::view)),
+            Arg::Array(cells.as_ref().unwrap_or(&system.cell).view()),
+        ];
         let between = [Arg::Zero, Arg::Structure(&system.batch), Arg::Real(options.prefactor)];
         let args: Vec<Arg<'_>> = first
             .into_iter()
-            .chain(reals.iter().map(|x| Arg::Array(x.view())))
+            .chain(reals.iter().map(|x| x.arg()))
             .chain(between)
-            .chain(rest.iter().map(Made::arg))
+            .chain(rest.iter().map(|x| x.arg()))
             .collect();
         results(self.context, op, &args, options)
     }
@@ -242,6 +275,7 @@ impl<'a> Call<'a> {
             Input::Argument(Parameter::KCutoff) => each(self.given.k_cutoff.as_deref().unwrap_or_default()),
             Input::Chosen(of) => self.chosen().of(*of).to_vec(),
             Input::Number(x) => vec![*x; systems],
+            Input::Numbers(x) => each(x),
             Input::Masked(value, rows, other) => {
                 let rest = self.of_systems(other)?;
                 (0..systems).map(|b| if *row(rows, b) { *value } else { rest[b] }).collect()
@@ -255,69 +289,59 @@ impl<'a> Call<'a> {
     }
 
     /// The arguments that an input stands for.
-    fn input(&self, input: &Input, left: Option<&'a Left>, into: &mut Vec<Made<'a>>) -> Result<()> {
-        let (system, systems) = (self.system, self.system.systems());
-        match input {
-            Input::Scalar(x) => into.push(Made::Real(*x)),
-            Input::Cutoff => into.push(Made::Real(self.cutoff())),
+    fn input(&self, input: &Input, left: Option<&'a Left>) -> Result<Vec<Made<'a>>> {
+        let (dtype, systems) = (self.system.positions.dtype(), self.system.systems());
+        Ok(match input {
+            Input::Scalar(x) => vec![Made::Real(*x)],
+            Input::Cutoff => vec![Made::Real(self.cutoff())],
             Input::Pairs(pairs) => {
                 let found = self.list(pairs.search.as_deref())?;
-                into.push(match (found, left.filter(|_| pairs.without)) {
+                vec![match (found, left.filter(|_| pairs.without)) {
                     (Ok(list), None) => Made::List(list),
                     (Err(own), None) => Made::Own(Box::new(own)),
                     (Ok(list), Some(left)) => Made::Own(Box::new(without(list.as_pairs(), left)?)),
-                    (Err(own), Some(left)) => Made::Own(Box::new(own.without(&left.pairs())?)),
-                });
+                    (Err(own), Some(left)) => Made::Own(Box::new(own.without(&left.list)?)),
+                }]
             }
             Input::Excluded => {
                 let left = left.expect("exclusions of a plan that has them");
-                into.push(Made::List(&left.list));
-                into.push(Made::Own(Box::new(Map::new(&left.of[..], left.factors.shape()[0])?)));
-                into.push(Made::Borrowed(left.factors.view()));
+                let of = Map::new(&left.of[..], left.factors.shape()[0])?;
+                vec![Made::List(&left.list), Made::Own(Box::new(of)), Made::Borrowed(left.factors.view())]
             }
             Input::WavesWithin(of, is_given) => {
                 let given = if *is_given { Input::Argument(*of) } else { Input::Chosen(*of) };
                 let (rows, ptr) = miller_indices_batch(&self.cells, &self.of_systems(&given)?)?;
-                into.push(Made::Array(Array::from(rows.as_slice())));
-                into.push(Made::Own(Box::new(Batch::from_ptr(ptr)?)));
+                vec![Made::Array(Array::from(rows.as_slice())), Made::Own(Box::new(Batch::from_ptr(ptr)?))]
             }
             Input::Lines(_) => {
                 let chosen = self.chosen();
                 let (middles, beside, of) = &chosen.lines;
-                into.extend(chosen.images.map(Made::Int));
-                into.push(Made::Array(Array::from(middles.as_slice())));
-                into.push(Made::Array(Array::from(beside.clone())));
-                into.push(Made::Own(Box::new(Batch::from_idx(of.clone(), Some(systems))?)));
+                let of = Batch::from_idx(of.clone(), Some(systems))?;
+                let arrays = [Array::from(middles.as_slice()), Array::from(beside.clone())];
+                let images = chosen.images.map(Made::Int).into_iter();
+                images.chain(arrays.map(Made::Array)).chain([Made::Own(Box::new(of))]).collect()
             }
             Input::Mesh(_) => {
-                let given: Vec<_> = match (&self.chosen, &self.given.mesh_dimensions) {
-                    (None, Some(nodes)) => (0..systems)
-                        .map(|b| {
-                            let order = self.given.spline_order.as_ref().map_or(SPLINE_ORDER, |p| *row(p, b));
-                            (*row(nodes, b), order)
-                        })
-                        .collect(),
-                    _ => self.chosen().mesh.iter().map(|[a, b, c, p]| ([*a, *b, *c], *p)).collect(),
+                let mesh = match (&self.chosen, &self.given.mesh_dimensions) {
+                    (None, Some(nodes)) => {
+                        let order = |b| self.given.spline_order.as_ref().map_or(SPLINE_ORDER, |p| *row(p, b));
+                        (0..systems).map(|b| (*row(nodes, b), order(b))).collect()
+                    }
+                    _ => self.chosen().mesh.iter().map(|[a, b, c, p]| ([*a, *b, *c], *p)).collect::<Vec<_>>(),
                 };
-                into.push(Made::Own(Box::new(Mesh::of_systems(&given)?)));
+                vec![Made::Own(Box::new(Mesh::of_systems(&mesh)?))]
             }
             Input::Integers(rows) => {
                 let each: Vec<i32> = (0..systems).flat_map(|b| row(rows, b).clone()).collect();
-                into.push(Made::Array(if rows[0].len() == 1 {
-                    Array::from(each)
-                } else {
-                    Array::from(each.as_chunks::<3>().0)
-                }));
+                let is_flat = rows[0].len() == 1;
+                let array = if is_flat { Array::from(each) } else { Array::from(each.as_chunks::<3>().0) };
+                vec![Made::Array(array)]
             }
-            Input::Widths => into.push(Made::Borrowed(self.widths()?.clone())),
-            Input::ReachOfWidths => into.push(Made::Real(self.reach_of_widths()?)),
-            Input::Numbers(x) => {
-                let each: Vec<f64> = (0..systems).map(|b| *row(x, b)).collect();
-                into.push(Made::Array(Array::from_f64(system.positions.dtype(), &[systems], &each)?));
-            }
-            other => return Err(Error::Unsupported(format!("{other:?} of a plan that Rust runs"))),
-        }
-        Ok(())
+            Input::Widths => vec![Made::Borrowed(self.widths()?.clone())],
+            Input::ReachOfWidths => vec![Made::Real(gaussian_reach(self.widest()?, None))],
+            Input::Waves => return Err(Error::Unsupported("waves that a caller of Rust gives".into())),
+            numbers => vec![Made::Array(Array::from_f64(dtype, &[systems], &self.of_systems(numbers)?)?)],
+        })
     }
 
     fn cutoff(&self) -> f64 {
@@ -328,9 +352,25 @@ impl<'a> Call<'a> {
         self.system.widths.as_ref().ok_or_else(|| Error::argument("widths", "widths of charges", "None"))
     }
 
-    /// The distance beyond which Gaussian charges are points.
-    fn reach_of_widths(&self) -> Result<f64> {
-        Ok(WIDTHS_REACH * self.widths()?.to_f64()?.into_iter().fold(1e-3, f64::max))
+    /// The largest width.
+    fn widest(&self) -> Result<f64> {
+        Ok(self.widths()?.to_f64()?.into_iter().fold(1e-3, f64::max))
+    }
+
+    /// Refuses a list that lacks pairs of Gaussian charges which differ from points.
+    fn check_widths(&self) -> Result<()> {
+        let (Some(_), Some(_), Some(cutoff)) = (&self.system.widths, self.pairs, &self.given.cutoff) else {
+            return Ok(());
+        };
+        let accuracy = accuracy(self.given.accuracy, self.system.is_narrow())?;
+        let (widest, largest) = (self.widest()?, cutoff.iter().copied().fold(0.0, f64::max));
+        let least = gaussian_reach(widest, Some(accuracy));
+        if largest < least {
+            let expected =
+                format!("at least {least:.4} with a width of {widest:.4}, in a list that is given");
+            return Err(Error::argument("cutoff", expected, largest.to_string()));
+        }
+        Ok(())
     }
 
     /// The list of a call, or one that is searched for.
@@ -341,24 +381,17 @@ impl<'a> Call<'a> {
         let cutoffs = match search {
             None => return Ok(Ok(self.pairs.expect("a list that is given"))),
             Some(Input::Cutoff) => vec![self.cutoff(); self.system.systems()],
-            Some(Input::ReachOfWidths) => vec![self.reach_of_widths()?; self.system.systems()],
+            Some(Input::ReachOfWidths) => {
+                vec![gaussian_reach(self.widest()?, None); self.system.systems()]
+            }
             Some(other) => self.of_systems(other)?,
         };
         self.system.neighbor_list(&cutoffs[..], &self.context.threads()).map(Err)
     }
 }
 
-impl Left {
-    fn pairs(&self) -> PairList<'_> {
-        match &self.list {
-            Neighbors::Rows(list) => list.borrowed(),
-            Neighbors::Clusters(_) => unreachable!("exclusions are in rows"),
-        }
-    }
-}
-
 /// A list that is given without excluded pairs.
 fn without(list: Option<&PairList<'_>>, left: &Left) -> Result<PairList<'static>> {
     let list = list.ok_or_else(|| Error::argument("pairs", "a list on the host", "another one"))?;
-    list.without(&left.pairs())
+    list.without(&left.list)
 }

@@ -2,13 +2,13 @@
 
 use crate::energies::{Energies, Options, Reduction, results};
 use crate::kvectors::miller_indices_batch;
-use crate::mesh::{self, PmeParameters, PrescribedMesh, SPLINE_ORDER};
+use crate::mesh::{PmeParameters, SPLINE_ORDER, mesh_dimensions};
 use crate::ops::registry;
-use crate::parameters::{Accuracy, each, ewald_parameters, per_system, pme_parameters};
+use crate::parameters::{each, per_system};
 use crate::plan::{Method, Prescription, Sum};
-use crate::run::run_plan;
+use crate::run::{self, run_plan};
 use crate::system::System;
-use crate::tuning::{EwaldParameters, Prescribed};
+use crate::tuning::EwaldParameters;
 use madelung_core::array::Array;
 use madelung_core::backend::Context;
 use madelung_core::op::Arg;
@@ -40,36 +40,31 @@ impl EwaldSettings {
         Self { accuracy: Some(accuracy), ..Self::default() }
     }
 
-    /// The parameters of each system in a call with these settings: those of the system alone.
+    /// The parameters of each system in a sum over a list with these settings: those of the system alone. Systems that are no
+    /// lattice have none that count.
     ///
     /// # Errors
-    /// Those of [`estimate_ewald_parameters`].
+    /// Those of [`plan::numbers`](crate::plan::numbers).
     pub fn parameters(&self, system: &System<'_>) -> Result<Vec<EwaldParameters>> {
-        self.parameters_of_power(system, 1)
+        let found = run::parameters(Sum::Waves, system, &self.prescription())?;
+        let of = |b: usize| EwaldParameters {
+            alpha: found.alpha[b],
+            cutoff: found.cutoff[b],
+            k_cutoff: found.k_cutoff[b],
+            predicted_force_error: found.errors[b],
+        };
+        Ok((0..system.systems()).map(of).collect())
     }
 
-    /// Those of a sum of 1/rᵖ, p = 1 to 6.
-    ///
-    /// # Errors
-    /// Those of [`estimate_ewald_parameters`].
-    pub fn parameters_of_power(&self, system: &System<'_>, exponent: u32) -> Result<Vec<EwaldParameters>> {
-        let systems = system.systems();
-        let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
-        let cutoff = per_system("cutoff", self.cutoff.as_deref(), systems)?;
-        let k_cutoff = per_system("k_cutoff", self.k_cutoff.as_deref(), systems)?;
-        let cells = system.cells();
-        let accuracy = Accuracy::of(self.accuracy, system.is_narrow())?;
-        let of = |b: usize| {
-            let given = Prescribed {
-                alpha: alpha.as_ref().map(|x| x[b]),
-                cutoff: cutoff.as_ref().map(|x| x[b]),
-                k_cutoff: k_cutoff.as_ref().map(|x| x[b]),
-            };
-            // An empty system has nothing to sum, whatever the parameters.
-            let atoms = system.batch.members(b).len().max(1);
-            ewald_parameters(atoms, &cells[b], exponent, accuracy, given)
-        };
-        (0..systems).map(of).collect()
+    fn prescription(&self) -> Prescription {
+        Prescription {
+            alpha: self.alpha.clone(),
+            cutoff: self.cutoff.clone(),
+            k_cutoff: self.k_cutoff.clone(),
+            slab_height: self.slab_height.clone(),
+            accuracy: self.accuracy,
+            ..Prescription::default()
+        }
     }
 }
 
@@ -129,15 +124,7 @@ pub fn ewald_summation(
 ) -> Result<Energies> {
     let full = pairs.map(full_list).transpose()?.flatten();
     let pairs = full.as_ref().map(|full| full as &dyn Structure).or(pairs);
-    let given = Prescription {
-        alpha: settings.alpha.clone(),
-        cutoff: settings.cutoff.clone(),
-        k_cutoff: settings.k_cutoff.clone(),
-        slab_height: settings.slab_height.clone(),
-        accuracy: settings.accuracy,
-        ..Prescription::default()
-    };
-    run_plan(context, (Sum::Waves, settings.method), system, &given, pairs, options)
+    run_plan(context, (Sum::Waves, settings.method), system, &settings.prescription(), pairs, options)
 }
 
 pub(crate) fn alphas(system: &System<'_>, alpha: &[f64]) -> Result<Array> {
@@ -233,42 +220,51 @@ impl PmeSettings {
         Self { accuracy: Some(accuracy), ..Self::default() }
     }
 
-    /// The parameters of each system in a call with these settings: those that it would have alone.
+    /// The parameters of each system in a call with these settings: those that it would have alone. Systems that are no
+    /// lattice have none that count.
     ///
     /// # Errors
-    /// Those of [`estimate_pme_parameters`]; `mesh_spacing`, where it is not finite and > 0, or given with the nodes.
+    /// Those of [`plan::numbers`](crate::plan::numbers); `mesh_spacing`, where it is not finite and > 0, or given with the
+    /// nodes.
     pub fn parameters(&self, system: &System<'_>) -> Result<Vec<PmeParameters>> {
-        self.parameters_of_power(system, 1)
+        let found = run::parameters(Sum::Mesh, system, &self.prescription(system)?)?;
+        let of = |b: usize| {
+            let [k1, k2, k3, spline_order] = found.mesh[b];
+            PmeParameters {
+                alpha: found.alpha[b],
+                cutoff: found.cutoff[b],
+                mesh_dimensions: [k1, k2, k3],
+                spline_order,
+                predicted_force_error: found.errors[b],
+            }
+        };
+        Ok((0..system.systems()).map(of).collect())
     }
 
-    /// Those of a sum of 1/rᵖ, p = 1 to 6.
-    ///
-    /// # Errors
-    /// Those of [`PmeSettings::parameters`].
-    pub fn parameters_of_power(&self, system: &System<'_>, exponent: u32) -> Result<Vec<PmeParameters>> {
-        let systems = system.systems();
-        let alpha = per_system("alpha", self.alpha.as_deref(), systems)?;
-        let cutoff = per_system("cutoff", self.cutoff.as_deref(), systems)?;
-        let spline_order = each("spline_order", self.spline_order.as_deref(), systems)?;
-        let mesh_dimensions = each("mesh_dimensions", self.mesh_dimensions.as_deref(), systems)?;
-        if self.mesh_spacing.is_some() && mesh_dimensions.is_some() {
+    fn prescription(&self, system: &System<'_>) -> Result<Prescription> {
+        if self.mesh_spacing.is_some() && self.mesh_dimensions.is_some() {
             return Err(Error::argument("mesh_spacing", "it or `mesh_dimensions`", "both"));
         }
-        let cells = system.cells();
-        let accuracy = Accuracy::of(self.accuracy, system.is_narrow())?;
-        let of_system = |b: usize| {
-            let (alpha, cutoff) = (alpha.as_ref().map(|x| x[b]), cutoff.as_ref().map(|x| x[b]));
-            let spline_order = spline_order.as_ref().map(|p| p[b]);
-            let order = spline_order.unwrap_or(SPLINE_ORDER);
-            let of_spacing =
-                self.mesh_spacing.map(|spacing| mesh::mesh_dimensions(&cells[b], spacing, order));
-            let mesh_dimensions = of_spacing.transpose()?.or(mesh_dimensions.as_ref().map(|k| k[b]));
-            let given = PrescribedMesh { alpha, cutoff, mesh_dimensions, spline_order };
-            // An empty system has nothing to sum, whatever the parameters.
-            let atoms = system.batch.members(b).len().max(1);
-            pme_parameters(atoms, &cells[b], exponent, accuracy, given)
+        let orders = each("spline_order", self.spline_order.as_deref(), system.systems())?;
+        let nodes = |spacing: f64| {
+            let of = |(b, cell): (usize, &[[f64; 3]; 3])| {
+                mesh_dimensions(cell, spacing, orders.as_ref().map_or(SPLINE_ORDER, |p| p[b]))
+            };
+            system.cells().iter().enumerate().map(of).collect::<Result<Vec<_>>>()
         };
-        (0..systems).map(of_system).collect()
+        Ok(Prescription {
+            alpha: self.alpha.clone(),
+            cutoff: self.cutoff.clone(),
+            k_cutoff: None,
+            mesh_dimensions: self
+                .mesh_spacing
+                .map(nodes)
+                .transpose()?
+                .or_else(|| self.mesh_dimensions.clone()),
+            spline_order: self.spline_order.clone(),
+            slab_height: self.slab_height.clone(),
+            accuracy: self.accuracy,
+        })
     }
 }
 
@@ -287,16 +283,5 @@ pub fn particle_mesh_ewald(
 ) -> Result<Energies> {
     let full = pairs.map(full_list).transpose()?.flatten();
     let pairs = full.as_ref().map(|full| full as &dyn Structure).or(pairs);
-    let spacing = settings.mesh_spacing.map(|_| settings.parameters(system)).transpose()?;
-    let of_spacing = spacing.map(|found| found.iter().map(|p| p.mesh_dimensions).collect());
-    let given = Prescription {
-        alpha: settings.alpha.clone(),
-        cutoff: settings.cutoff.clone(),
-        k_cutoff: None,
-        mesh_dimensions: of_spacing.or_else(|| settings.mesh_dimensions.clone()),
-        spline_order: settings.spline_order.clone(),
-        slab_height: settings.slab_height.clone(),
-        accuracy: settings.accuracy,
-    };
-    run_plan(context, (Sum::Mesh, None), system, &given, pairs, options)
+    run_plan(context, (Sum::Mesh, None), system, &settings.prescription(system)?, pairs, options)
 }

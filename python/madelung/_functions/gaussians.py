@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from madelung import _arguments as check
+from madelung import _native
 from madelung._functions.boundaries import axes_of, each_system
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
@@ -23,9 +24,6 @@ from madelung._functions.parameters import (
     POSITIONS,
     STREAM,
 )
-
-# The cutoff over the largest width: erfc(11/2) is 7e-15.
-REACH = 11.0
 
 WIDTHS = Parameter("widths", "reals", text("(N,), the width σ of each charge, in L, above zero."), shape=("N",))
 SPREADS = WIDTHS.but(
@@ -95,9 +93,14 @@ def gaussian_correction(
     return f.energies("gaussian_correction", system, (), inputs, wanted)
 
 
-def reach_of_widths(f: Framework, widths: Any) -> float:
-    """The distance beyond which Gaussian charges are point charges."""
+def widest_of(f: Framework, widths: Any) -> float:
+    """The largest width of Gaussian charges."""
     sigma = np.asarray(f.value("widths", widths), np.float64)
     if not (np.isfinite(sigma).all() and (sigma > 0.0).all()):
         check.refuse("widths", "numbers above zero", sigma.tolist() if len(sigma) < 10 else float(sigma.min()))
-    return REACH * float(np.max(sigma, initial=1e-3))
+    return float(np.max(sigma, initial=1e-3))
+
+
+def reach_of_widths(f: Framework, widths: Any) -> float:
+    """The distance beyond which Gaussian charges are point charges."""
+    return _native.gaussian_reach(widest_of(f, widths), None)

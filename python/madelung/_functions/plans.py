@@ -1,4 +1,4 @@
-"""Sums by plans: what a call is given makes a request, its plan says which ops add up, and these are called.
+"""Sums by plans: the arguments of a call make a request, its plan says which ops add up, and these are called.
 
 `madelung_electrostatics::plan` decides; here are the arrays.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from madelung import _native
 from madelung._functions.boundaries import axes_of, each_system
 from madelung._functions.exclusions import Excluded, excluded_pairs, without
 from madelung._functions.framework import Framework
-from madelung._functions.gaussians import REACH, reach_of_widths
+from madelung._functions.gaussians import reach_of_widths, widest_of
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.parameters import LISTS
 from madelung._functions.powers import check_neutral, power_of
@@ -66,7 +65,7 @@ class Call(NamedTuple):
     """The periodic axes of each system or of all, in Python's own types."""
     plan: Plan
     numbers: Any
-    """What `plan::numbers` has chosen."""
+    """The parameters that `plan::numbers` has chosen."""
     excluded: Excluded | None
 
 
@@ -100,7 +99,7 @@ def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any
         plan = plan_of(request)
     numbers = excluded = None
     if plan.chooses:
-        numbers = f.untraced(_numbers, f, of, system, request, values)
+        numbers = f.untraced(_numbers, f, of, system, request, values, plan.is_direct)
     if plan.parts:
         return Call(f, of, system, axes, plan, None, None), []
     check_neutral(f, (positions, charges, cell, batch_idx), request.exponent, plan.no_lattice)
@@ -149,7 +148,7 @@ def parameters(f: Framework, of: Arguments, on_mesh: bool) -> Numbers:
     values = f.untraced(_values, f, of, system, axes, plan_of(request).by_extents)
     if values[0] is None:
         return parameters(f, of._replace(pbc=values[1]), on_mesh)
-    return f.untraced(_numbers, f, of, system, request, values)
+    return f.untraced(_numbers, f, of, system, request, values, False)
 
 
 def estimated(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Numbers, bool]:
@@ -191,7 +190,7 @@ def _check_unused(f: Framework, of: Arguments, system: Any, request: Request) ->
         x = getattr(of, name)
         if x is not None and f.is_readable(x):
             check.per_system(name, f.value(name, x), system.systems)
-    _native.sum_kinds(request._replace(pbc=((False,) * 3,)), [], np.empty((0, 3, 3)), [], of.accuracy)
+    _native.sum_accuracy(of.accuracy, request.given.narrow)
     if of.lists[0] is None:
         f.listed(system, of.lists, None)
     if of.miller[0] is not None:
@@ -204,8 +203,8 @@ def _check_widths(f: Framework, of: Arguments, system: Any, request: Request) ->
     if not request.given.list or of.cutoff is None or not f.is_readable(spreads, of.cutoff):
         return
     largest = max(check.per_system("cutoff", f.value("cutoff", of.cutoff), system.systems))
-    widest = f.untraced(reach_of_widths, f, spreads) / REACH
-    needed = 2.0 * widest * math.sqrt(-math.log(of.accuracy or (1e-5 if request.given.narrow else 1e-6)))
+    widest = f.untraced(widest_of, f, spreads)
+    needed = _native.gaussian_reach(widest, _native.sum_accuracy(of.accuracy, request.given.narrow))
     if largest < needed:
         expected = f"at least {needed:.4} with a width of {widest:.4}, in a list that is given"
         check.refuse("cutoff", expected, largest)
@@ -289,8 +288,10 @@ def _kinds(request: Request, cells: bytes, atoms: tuple[int, ...], extents: Any,
     return tuple(_native.sum_kinds(request, list(atoms), h, list(extents), accuracy))
 
 
-def _numbers(f: Framework, of: Arguments, system: Any, request: Request, values: tuple[Any, ...]) -> Numbers:
-    """What a call leaves open."""
+def _numbers(
+    f: Framework, of: Arguments, system: Any, request: Request, values: tuple[Any, ...], is_direct: bool
+) -> Numbers:
+    """The parameters that a call leaves open."""
     names = ("alpha", "cutoff", "k_cutoff", "slab_height")
     each = [
         None if x is None else check.per_system(name, f.value(name, x), system.systems)
@@ -299,7 +300,7 @@ def _numbers(f: Framework, of: Arguments, system: Any, request: Request, values:
     nodes, order = (None if x is None else tuple(x) for x in of.mesh)
     key = (request, *values, *(None if x is None else tuple(x) for x in each), nodes, order, of.accuracy)
     found = _numbers_of(*key)
-    if request.method == "direct" or (request.kinds and request.kinds[0] > 0):
+    if is_direct:
         alpha, cutoff, *lines = f.kept(_lines, key, of.positions)
         return found._replace(alpha=alpha, cutoff=cutoff, lines=tuple(lines))
     return found
@@ -329,12 +330,10 @@ def _cells(call: Call) -> Any:
     """The cells of the sum over the lattice."""
     f, plan, h = call.f, call.plan, call.of.cell
     if plan.upright is not None:
-        heights = call.numbers.heights if plan.chooses_height else call.of.slab_height
-        heights = (
-            f.per_system("slab_height", heights, call.system)
-            if not plan.chooses_height
-            else f.numbers(np.array(heights), call.of.positions)
-        )
+        if plan.chooses_height:
+            heights = f.numbers(np.array(call.numbers.heights), call.of.positions)
+        else:
+            heights = f.per_system("slab_height", call.of.slab_height, call.system)
         single = len(h.shape) == 2 and call.system.systems == 1
         h = f.upright(h, np.array(each_system(plan.upright, call.system.systems), np.float64), heights)
         h = h[0] if single else h

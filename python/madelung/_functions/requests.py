@@ -9,7 +9,7 @@ from madelung import _native
 
 
 class Given(NamedTuple):
-    """What a caller gives: the fields of Rust's `plan::Given`."""
+    """Arguments that a caller gives: the fields of Rust's `plan::Given`."""
 
     alpha: bool
     cutoff: bool
@@ -29,7 +29,7 @@ class Given(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is asked for: the fields of Rust's `plan::Request`."""
+    """Sum that is asked for: the fields of Rust's `plan::Request`."""
 
     on_mesh: bool
     method: str | None
@@ -64,7 +64,7 @@ def plan_of(request: Request) -> Plan:
 
 
 def constant_plan(*fields: Any) -> Plan:
-    """The same of plain tuples. Compiled graphs hold it as a constant."""
+    """The plan of plain tuples. Compiled graphs hold it as a constant."""
     *some, given, kinds = fields
     return _plan_of(Request(*some, Given(*given), kinds))
 

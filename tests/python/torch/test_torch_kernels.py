@@ -256,6 +256,22 @@ def test_lists_in_clusters_wherever_they_are_used_first() -> None:
     torch.testing.assert_close(slope, of_rows, rtol=1e-12, atol=1e-12)
 
 
+def test_a_kernel_may_be_defined_again() -> None:
+    """As by a cell of a notebook that runs a second time: no release of PyTorch registers an op twice."""
+
+    def defined() -> Any:
+        @mk.kernel
+        def doubled(i: Atom, x: Array[Real, Atom], y: Out[Real, Atom]):
+            y[i] = 2.0 * x[i]
+
+        return doubled
+
+    first, second = defined(), defined()
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    for kernel in (first, second, first):
+        assert torch.equal(torch.autograd.grad(kernel(x).sum(), x)[0], torch.full_like(x, 2.0))
+
+
 def test_numbers_that_are_differentiated() -> None:
     """A number for all rows has no gradient: one that should have it is refused, by whatever it is differentiated."""
 

@@ -238,8 +238,8 @@ pub struct Op {
 }
 
 /// Order of steps in which each follows those whose arrays it reads, and steps that do not depend on each other come last
-/// first. A backward pass that gives values too takes such steps in that order, so what several steps add to one array is
-/// added in one order by both passes, and has the same bits.
+/// first, linear maps behind kernels. What several steps add to one array is added in this order by a backward pass that gives
+/// values too, which takes steps in it as far as it can, so energies have the same bits from both passes.
 pub(super) fn forward_order(steps: &[Step]) -> Vec<usize> {
     let follows = |step: &Step, other: &Step| {
         let mut shared = step.buffers.iter();
@@ -251,7 +251,10 @@ pub(super) fn forward_order(steps: &[Step]) -> Vec<usize> {
             !order.contains(s)
                 && (0..*s).all(|earlier| order.contains(&earlier) || !follows(&steps[*s], &steps[earlier]))
         };
-        order.extend((0..steps.len()).rev().find(ready));
+        // A backward pass has sums of what it makes itself when it is over.
+        let is_kernel = |s: &usize| matches!(steps[*s].work, Work::Kernel(_));
+        let last = (0..steps.len()).rev();
+        order.extend(last.clone().find(|s| ready(s) && is_kernel(s)).or_else(|| last.clone().find(ready)));
     }
     order
 }

@@ -267,7 +267,7 @@ impl<'r, 'a> Run<'r, 'a> {
             0 => (Member::Gradient, Member::Value),
             _ => (Member::GradientTangent, Member::Tangent),
         };
-        let needed = self.call.needed(&self.arrays, gradient, value, active)?;
+        let needed = self.call.needed(&self.arrays, (gradient, value), active, request.values)?;
         let mut ran = vec![false; steps];
         for &s in &op.forward {
             let member = if self.reaches(s, Role::FIRST) { value } else { Member::Value };
@@ -281,6 +281,10 @@ impl<'r, 'a> Run<'r, 'a> {
         for s in (0..steps).rev() {
             let reached = self.call.written(s).any(|b| (4..8).any(|r| self.arrays.has(b, Role(r))));
             if !reached || !self.call.depends(s, active) {
+                if request.values && !ran[s] && self.call.adds(s) && self.call.adds_next(s, &ran) {
+                    self.launch(s, Member::Value, &|_, _| true)?;
+                    ran[s] = true;
+                }
                 continue;
             }
             // Without a direction among its inputs and cotangents, a step's gradient has no derivative.
@@ -291,7 +295,7 @@ impl<'r, 'a> Run<'r, 'a> {
             let reads = self.call.reads(s, Member::Value, active)?;
             let ready =
                 reads.iter().all(|b| *b < self.call.op.args.len() || self.arrays.has(*b, Role::VALUE));
-            let values = order == 0 && request.values && !ran[s] && ready;
+            let values = order == 0 && request.values && !ran[s] && ready && self.call.adds_next(s, &ran);
             self.launch(s, member, &|b, r| {
                 if !r.has(Role::COTANGENT) {
                     return r == Role::VALUE && values;

@@ -38,19 +38,37 @@ impl<'r> Call<'r, '_> {
         params.filter(move |(p, _)| written(p.kind)).map(|(_, b)| *b)
     }
 
+    /// Whether a step and another one add to one array.
+    pub(super) fn adds(&self, step: usize) -> bool {
+        (0..self.op.steps.len()).any(|s| s != step && self.shares(s, step))
+    }
+
+    /// Whether all that is added to a step's arrays before it in a forward pass is there, so that it can follow.
+    pub(super) fn adds_next(&self, step: usize, ran: &[bool]) -> bool {
+        let before = self.op.forward.iter().take_while(|s| **s != step);
+        before.filter(|s| self.shares(**s, step)).all(|s| ran[*s])
+    }
+
+    fn shares(&self, a: usize, b: usize) -> bool {
+        self.written(a).any(|of_a| self.written(b).any(|of_b| of_a == of_b))
+    }
+
     /// Arrays that backward passes read and that some step must make first.
     pub(super) fn needed(
         &self,
         arrays: &Arrays<'_>,
-        gradient: Member,
-        value: Member,
+        (gradient, value): (Member, Member),
         active: &[usize],
+        values: bool,
     ) -> Result<Vec<usize>> {
         let first_made = self.op.args.len() + self.op.outputs.len();
         let mut needed = vec![];
         for s in (0..self.op.steps.len()).rev() {
             if self.depends(s, active) && self.op.steps[s].has_real_outputs() {
                 needed.extend(self.reads(s, gradient, active)?);
+            } else if values && self.adds(s) {
+                // What it adds takes its turn among values that fall out of the pass.
+                needed.extend(self.reads(s, Member::Value, active)?);
             }
             let makes = |b: usize| value != Member::Value || !arrays.given(b, Role::VALUE);
             if self.written(s).any(|b| needed.contains(&b) && makes(b)) {

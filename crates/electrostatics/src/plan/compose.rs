@@ -8,7 +8,7 @@ use super::{
 };
 use madelung_core::{Error, Result};
 
-/// What a request consists of.
+/// The plan of a request.
 ///
 /// # Errors
 /// The argument that does not go with the others.
@@ -61,6 +61,11 @@ fn check(request: &Request, edges: &Boundaries) -> Result<()> {
     }
     if given.k_cutoff && given.waves {
         return Err(Error::argument("k_cutoff", "it or `miller_indices`", "both"));
+    }
+    if given.list && !given.cutoff && given.exclusions && edges.open().is_some() {
+        // A list that ends somewhere would end the sum, too.
+        let expected = "the cutoff of the list, beyond which open systems are summed without it";
+        return Err(Error::argument("cutoff", expected, "None"));
     }
     let is_listed = request.method != Some(Method::Direct) && edges.has_lattice();
     if given.list && given.cutoff && p > 1 && edges.open().is_some() {

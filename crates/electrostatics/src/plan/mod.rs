@@ -1,4 +1,4 @@
-//! What a Coulomb sum consists of, decided once for every caller: Rust, C, and each framework of Python.
+//! Plans of Coulomb sums, made once for every caller: Rust, C, and each framework of Python.
 //!
 //! A [`Request`] says what a caller gives, and no value of it. [`compose`] makes a [`Plan`] of it: the ops whose energies add
 //! up, each with a description of its inputs, in words that any caller can follow ([`Input`]). [`numbers`] chooses what the
@@ -30,10 +30,13 @@ pub use slabs::height as slab_height;
 /// A row of periodic axes for each system, or one for all.
 pub type Axes = Vec<[bool; 3]>;
 
+pub use crate::gaussians::reach as gaussian_reach;
+pub use crate::parameters::accuracy;
+
 /// Cutoff that no pair of a list exceeds.
 pub const UNBOUNDED: f64 = 1e30;
 
-/// Where the long-range part of a sum is computed.
+/// Representation of the long-range part of a sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sum {
     /// Wave by wave.
@@ -63,7 +66,7 @@ pub enum Kind {
     More,
 }
 
-/// What a caller gives.
+/// Arguments that a caller gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Given {
     /// A splitting parameter.
@@ -98,10 +101,10 @@ pub struct Given {
     pub readable: bool,
 }
 
-/// What is asked for.
+/// Sum that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// Where the long-range part is computed.
+    /// Representation of the long-range part.
     pub sum: Sum,
     /// How pairs are summed; None: whichever way costs less.
     pub method: Option<Method>,
@@ -109,7 +112,7 @@ pub struct Request {
     pub exponent: u32,
     /// The periodic axes; None: all of a cell, or none without one.
     pub pbc: Option<Axes>,
-    /// What the caller gives.
+    /// Arguments that the caller gives.
     pub given: Given,
     /// The cheapest sum of each system, where [`Plan::Ask`] has asked for it.
     pub kinds: Option<Vec<Kind>>,
@@ -219,7 +222,7 @@ pub struct Cells {
     pub no_lattice: Vec<bool>,
     /// 1 along the open axis of slabs, whose vector is replaced by the normal times a height; None: no system's is.
     pub upright: Option<Vec<Vec<i32>>>,
-    /// Whence the height.
+    /// Source of the height.
     pub height: Height,
 }
 
@@ -238,7 +241,33 @@ pub struct Terms {
     pub is_direct: bool,
 }
 
-/// What a call computes.
+/// Numbers of the inputs of a term among those of all terms: real ones, and those behind the prefactor.
+pub type Numbered = (Vec<usize>, Vec<usize>);
+
+impl Terms {
+    /// The inputs of all terms, each once, and those of each term by their numbers: lists that terms share are searched for
+    /// once.
+    pub fn inputs(&self) -> (Vec<&Input>, Vec<Numbered>) {
+        fn number<'a>(inputs: &mut Vec<&'a Input>, of: &'a [Input]) -> Vec<usize> {
+            let at = |x| {
+                let known = inputs.iter().position(|other| *other == x);
+                known.unwrap_or_else(|| {
+                    inputs.push(x);
+                    inputs.len() - 1
+                })
+            };
+            of.iter().map(at).collect()
+        }
+        let mut inputs = vec![];
+        let mut numbered = vec![];
+        for Term { reals, rest, .. } in &self.terms {
+            numbered.push((number(&mut inputs, reals), number(&mut inputs, rest)));
+        }
+        (inputs, numbered)
+    }
+}
+
+/// Ops that a call adds up, and their inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// The caller has to say [`Request::kinds`].

@@ -197,8 +197,8 @@ impl Prescription {
         Prescribed { alpha: of(&self.alpha), cutoff: of(&self.cutoff), k_cutoff: of(&self.k_cutoff) }
     }
 
-    /// Refuses parameters of other systems.
-    fn check(&self, systems: usize) -> Result<()> {
+    /// Refuses parameters of another number of systems, and such that are no lengths.
+    pub(crate) fn check(&self, systems: usize) -> Result<()> {
         let numbers = [
             ("alpha", &self.alpha),
             ("cutoff", &self.cutoff),
