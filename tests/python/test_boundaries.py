@@ -182,6 +182,27 @@ def test_bad_cells() -> None:
     assert not mn.slab_correction(r, q, SLAB, [True, False, False]).any()
 
 
+def test_upright_cells() -> None:
+    """The normal times a height in place of the vector of an open axis, by NumPy; derivatives by differences."""
+    torch, ops = required("torch"), required("madelung.torch._ops")
+    cells, heights = np.stack([SLAB, CELL, SLAB[[2, 0, 1]]]), np.array([9.0, 2.0, 30.0])
+    open_axis = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], np.int32)
+    expected = cells.copy()
+    for b, k in ((0, 2), (2, 0)):
+        normal = np.cross(cells[b, (k + 1) % 3], cells[b, (k + 2) % 3])
+        expected[b, k] = heights[b] * normal / np.linalg.norm(normal)
+    h, z = (torch.tensor(x, requires_grad=True) for x in (cells, heights))
+    found = ops.upright_cells(h, z, torch.tensor(open_axis))
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-15, atol=1e-15)
+    # Vectors of open axes do not count, so that they may be zero; other planes may have no normal.
+    cells[0, 2] = cells[2, 0] = cells[1] = 0.0
+    h = torch.tensor(cells, requires_grad=True)
+    upright = ops.upright_cells(h, z, torch.tensor(open_axis))
+    assert torch.equal(upright[[0, 2]], found[[0, 2]]) and not upright[1].any()
+    for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
+        assert check(lambda h, z: ops.upright_cells(h, z, torch.tensor(open_axis)), (h, z))
+
+
 def test_torch() -> None:
     torch, mt = required("torch"), required("madelung.torch")
     r, q, cells, idx = mixed()

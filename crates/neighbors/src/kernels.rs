@@ -57,4 +57,31 @@ madelung_core::kernels! {
             vectors[p] = positions[j] - positions[i] + shift * cell[b];
         }
     }
+
+    /// The vector of the open axis of a slab with the vectors `a` and `b`: the normal of their plane, `height` long.
+    #[func]
+    fn raised(own: Vec3, a: Vec3, b: Vec3, is_open: Real, height: Real) -> Vec3 {
+        let area = cross(a, b);
+        let factor = if is_open > 0.0 { height / length(area) } else { 0.0 };
+        own * (1.0 - is_open) + area * factor
+    }
+
+    /// Cells of slabs, whose vector along the open axis (1 there, 0 along the others) is replaced by the normal of the plane
+    /// times a height. Cells without an open axis are as they were.
+    #[kernel(small)]
+    pub(crate) fn upright_cells(
+        b: System,
+        cell: &[Mat3; System],
+        height: &[Real; System],
+        open_axis: &[IVec3; System],
+        upright: &mut [Mat3; System],
+    ) {
+        let h = cell[b];
+        let open = open_axis[b];
+        upright[b] = mat3(
+            raised(row(h, 0), row(h, 1), row(h, 2), open.x, height[b]),
+            raised(row(h, 1), row(h, 2), row(h, 0), open.y, height[b]),
+            raised(row(h, 2), row(h, 0), row(h, 1), open.z, height[b]),
+        );
+    }
 }

@@ -106,4 +106,4 @@ def slab_correction(
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     rows = [[int(not x and sum(row) == 2) for x in row] for row in axes_of(f, pbc) or ((True,) * 3,)]
     axes = np.array(each_system(rows, system.systems), np.int32)
-    return f.energies("slab_correction", system, (), (f.indices(axes, f.atoms(system)[0]),), wanted)
+    return f.energies("slab_correction", system, (), (f.indices(axes, system.positions),), wanted)

@@ -163,7 +163,7 @@ def qeq(
 
 def _reals(f: Framework, name: str, x: Any, shapes: tuple[tuple[int, ...], ...], system: Any) -> Any:
     """Finite numbers of the positions' dtype, of one of some shapes."""
-    like = f.atoms(system)[0]
+    like = system.positions
     if isinstance(x, np.generic) or not hasattr(x, "shape"):
         try:
             x = f.numbers(np.asarray(np.nan if x is None else x, np.float64), like)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from madelung import _arguments as check
+from madelung._functions.requests import Plan, Request, plan_of
 from madelung._neighbors import Neighbors
 
 Result = TypeVar("Result")
@@ -207,11 +208,6 @@ class Framework(Protocol):
         """An array of systems with a value in the rows of some of them: with derivatives where it has them."""
         ...
 
-    def upright(self, cell: Any, axes: np.ndarray, heights: Any) -> Any:
-        """Cells (B, 3, 3) in which the normal of a plane times a height (B,) stands in place of the vector of an axis
-        (1 there, 0 along others and of other systems): with derivatives where they have them."""
-        ...
-
     def find_neighbors(
         self, positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
     ) -> Neighbors:
@@ -297,6 +293,10 @@ class Framework(Protocol):
         """The result of a function that reads values, while a graph is traced too."""
         ...
 
+    def planned(self, request: Request) -> Plan:
+        """The plan of a sum."""
+        ...
+
 
 def with_unit_cells(where: Any, cell: Any, unit: Any, pbc: Any, own: tuple[float, float]) -> tuple[Any, Any]:
     """The cells (B, 3, 3) and numbers (B,) of `Framework.opened`, by a framework's `where`; NaN for systems with some
@@ -305,21 +305,6 @@ def with_unit_cells(where: Any, cell: Any, unit: Any, pbc: Any, own: tuple[float
     periodic, some = axes.all(-1), axes.any(-1)
     numbers = where(periodic, own[1], where(some, math.nan, own[0]))
     return where(periodic[:, None, None], cell, unit), numbers
-
-
-def upright(f: Any, cell: Any, axes: np.ndarray, heights: Any) -> Any:
-    """The cells of `Framework.upright`, by arithmetic alone."""
-    h, rows = cell.reshape(-1, 3, 3), []
-    for k in range(3):
-        a, b = h[:, (k + 1) % 3], h[:, (k + 2) % 3]
-        area = f.stacked(
-            [a[:, (c + 1) % 3] * b[:, (c + 2) % 3] - a[:, (c + 2) % 3] * b[:, (c + 1) % 3] for c in range(3)]
-        )
-        there = f.numbers(axes[:, k], cell)
-        # Other planes may have no normal.
-        scale = there * heights / ((area * area).sum(-1) + (1.0 - there)) ** 0.5
-        rows.append((1.0 - there)[:, None] * h[:, k] + scale[:, None] * area)
-    return f.stacked(rows)
 
 
 # Most runs ask for one cell again and again.
@@ -359,11 +344,6 @@ class Immediate:
     def added(arrays: Sequence[Any]) -> Any:
         """See `Framework`."""
         return functools.reduce(operator.add, arrays)
-
-    @classmethod
-    def upright(cls, cell: Any, axes: np.ndarray, heights: Any) -> Any:
-        """See `Framework`."""
-        return upright(cls, cell, axes, heights)
 
     @staticmethod
     def transposed(x: Any, shape: tuple[Any, Any]) -> Any:
@@ -409,3 +389,5 @@ class Immediate:
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
         """See `Framework`."""
         return function(*args)
+
+    planned = staticmethod(plan_of)

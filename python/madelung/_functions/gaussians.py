@@ -89,7 +89,7 @@ def gaussian_correction(
     reach = check.UNBOUNDED if reach is None else reach
     axes = axes_of(f, pbc) or ((cell is not None,) * 3,)
     background = np.array([float(all(row)) for row in each_system(axes, system.systems)])
-    inputs = (spreads, f.numbers(background, f.atoms(system)[0]), *pairs, reach)
+    inputs = (spreads, f.numbers(background, system.positions), *pairs, reach)
     return f.energies("gaussian_correction", system, (), inputs, wanted)
 
 

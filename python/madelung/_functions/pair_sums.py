@@ -81,9 +81,9 @@ def coulomb(
     if damping < 0.0:
         check.refuse("alpha", "a number from 0 up", damping)
     is_open = not any([x for row in axes_of(f, pbc) or ((cell is not None,),) for x in row])
-    of = arguments(positions, charges, cell, batch_idx, pbc=pbc, lists=lists, exclusions=exclusions, exponent=exponent)
     if cutoff is None and is_open and damping == 0.0:
-        return summed(f, of, False, outputs)
+        given = {"pbc": pbc, "lists": lists, "exclusions": exclusions, "exponent": exponent}
+        return summed(f, arguments(positions, charges, cell, batch_idx, **given), False, outputs)
     h = f.no_cell(positions) if cell is None else cell
     wanted, system = f.outputs(outputs), f.system(positions, charges, h, batch_idx)
     reach = f.distance("cutoff", reach_of(lists, cutoff))
@@ -91,7 +91,7 @@ def coulomb(
     if reach is None and all(x is None for x in lists[:-1]):
         if not is_open:
             check.refuse("cutoff", "the radius of the sum, as there are periodic axes", "None")
-        search = list(f.untraced(extents, f, of, system))
+        search = list(f.untraced(extents, f, arguments(positions, charges, cell, batch_idx), system))
     atoms = (positions, cell, pbc, batch_idx)
     excluded = excluded_pairs(f, system, atoms, exclusions)
     pairs = without(f, pairs_of(f, system, atoms, lists, search), excluded)

@@ -19,7 +19,7 @@ from madelung._functions.gaussians import reach_of_widths, widest_of
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.parameters import LISTS
 from madelung._functions.powers import check_neutral, power_of
-from madelung._functions.requests import Given, Numbers, Plan, Request, plan_of
+from madelung._functions.requests import Given, Numbers, Plan, Request
 from madelung._functions.waves import waves_of
 
 
@@ -83,20 +83,22 @@ def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any
     system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
     axes = axes_of(f, of.pbc)
     accuracy = None if of.accuracy is None else check.positive("accuracy", of.accuracy)
-    of = changed(of, cutoff=_cutoff(f, of, system.systems), accuracy=accuracy)
+    cutoff = _cutoff(f, of, system.systems)
+    if cutoff is not of.cutoff or accuracy is not of.accuracy:
+        of = changed(of, cutoff=cutoff, accuracy=accuracy)
     request = _request(f, of, system, axes, on_mesh)
-    plan, values = plan_of(request), None
+    plan, values = f.planned(request), None
     if plan.asks or plan.chooses:
         values = f.untraced(_values, f, of, system, axes, plan.by_extents)
         if axes is None and values[0] is None:
             return prepared(f, of._replace(pbc=values[1]), on_mesh)
     if plan.asks:
         kinds = _kinds(request, *values, of.accuracy)
-        if str(f.atoms(system)[2].dtype).rpartition(".")[2] not in ("int32", "int64"):
+        if batch_idx is not None and str(f.atoms(system)[2].dtype).rpartition(".")[2] not in ("int32", "int64"):
             # The op over a list refuses them.
             kinds = (0,) * len(kinds)
         request = request._replace(kinds=kinds)
-        plan = plan_of(request)
+        plan = f.planned(request)
     numbers = excluded = None
     if plan.chooses:
         numbers = f.untraced(_numbers, f, of, system, request, values, plan.is_direct)
@@ -145,7 +147,7 @@ def parameters(f: Framework, of: Arguments, on_mesh: bool) -> Numbers:
     accuracy = None if of.accuracy is None else check.positive("accuracy", of.accuracy)
     of = of._replace(cutoff=_cutoff(f, of, system.systems), accuracy=accuracy, method="list")
     request = _request(f, of, system, axes, on_mesh)
-    values = f.untraced(_values, f, of, system, axes, plan_of(request).by_extents)
+    values = f.untraced(_values, f, of, system, axes, f.planned(request).by_extents)
     if values[0] is None:
         return parameters(f, of._replace(pbc=values[1]), on_mesh)
     return f.untraced(_numbers, f, of, system, request, values, False)
@@ -225,7 +227,7 @@ def _request(f: Framework, of: Arguments, system: Any, axes: Any, on_mesh: bool)
         of.cell is not None,
         check.flag("slab_correction", of.slab_correction),
         of.slab_height is not None,
-        "float32" in str(f.atoms(system)[0].dtype),
+        system.positions.dtype.itemsize == 4,
         f.is_readable(of.positions, of.charges, of.cell, of.batch_idx),
     )
     if of.lists[-1] is not False and not given.list and check.flag("half_fill", of.lists[-1]):
@@ -249,11 +251,12 @@ def _values(f: Framework, of: Arguments, system: Any, axes: Any, by_extents: boo
     """
     systems = system.systems
     h = np.eye(3) if of.cell is None else np.asarray(check.cells(f.value("cell", of.cell)), np.float64)
-    h = np.ascontiguousarray(np.broadcast_to(h.reshape(-1, 3, 3), (systems, 3, 3)))
-    is_there = h.any(-1)
-    if axes is None and not is_there.all():
+    h = np.ascontiguousarray(h.reshape(-1, 3, 3))
+    if len(h) != systems:
+        h = np.repeat(h, systems, axis=0)
+    if axes is None and not (is_there := h.any(-1)).all():
         return None, is_there.tolist(), ()
-    atoms = _atoms_of_systems(f, f.atoms(system)[0], of.batch_idx, systems)
+    atoms = _atoms_of_systems(f, system.positions, of.batch_idx, systems)
     extents: tuple[float, ...] = ()
     if by_extents:
         r = np.ascontiguousarray(f.value("positions", of.positions), np.float64)
@@ -292,13 +295,10 @@ def _numbers(
     f: Framework, of: Arguments, system: Any, request: Request, values: tuple[Any, ...], is_direct: bool
 ) -> Numbers:
     """The parameters that a call leaves open."""
-    names = ("alpha", "cutoff", "k_cutoff", "slab_height")
-    each = [
-        None if x is None else check.per_system(name, f.value(name, x), system.systems)
-        for name, x in zip(names, (of.alpha, of.cutoff, of.k_cutoff, of.slab_height))
-    ]
+    given = (("alpha", of.alpha), ("cutoff", of.cutoff), ("k_cutoff", of.k_cutoff), ("slab_height", of.slab_height))
+    each = [None if x is None else tuple(check.per_system(name, f.value(name, x), system.systems)) for name, x in given]
     nodes, order = (None if x is None else tuple(x) for x in of.mesh)
-    key = (request, *values, *(None if x is None else tuple(x) for x in each), nodes, order, of.accuracy)
+    key = (request, *values, *each, nodes, order, of.accuracy)
     found = _numbers_of(*key)
     if is_direct:
         alpha, cutoff, *lines = f.kept(_lines, key, of.positions)
@@ -330,12 +330,14 @@ def _cells(call: Call) -> Any:
     """The cells of the sum over the lattice."""
     f, plan, h = call.f, call.plan, call.of.cell
     if plan.upright is not None:
+        of, like = call.system, call.system.positions
         if plan.chooses_height:
-            heights = f.numbers(np.array(call.numbers.heights), call.of.positions)
+            heights = f.numbers(np.array(call.numbers.heights), like)
         else:
-            heights = f.per_system("slab_height", call.of.slab_height, call.system)
-        single = len(h.shape) == 2 and call.system.systems == 1
-        h = f.upright(h, np.array(each_system(plan.upright, call.system.systems), np.float64), heights)
+            heights = f.per_system("slab_height", call.of.slab_height, of)
+        single = len(h.shape) == 2 and of.systems == 1
+        axes = f.indices(np.array(each_system(plan.upright, of.systems), np.int32), like)
+        (h,) = f.op("upright_cells", f.atoms(of)[1], heights, axes)
         h = h[0] if single else h
     if True not in plan.no_lattice:
         return h
@@ -463,11 +465,11 @@ def meshes(nodes: Any, order: Any, systems: Any) -> list[int]:
 def _integers(call: Call, rows: Any) -> tuple[Any, ...]:
     each = each_system(rows, call.system.systems)
     values: Any = [x for (x,) in each] if len(rows[0]) == 1 else each
-    return (call.f.indices(np.array(values, np.int32), call.f.atoms(call.system)[0]),)
+    return (call.f.indices(np.array(values, np.int32), call.system.positions),)
 
 
 def _reals(call: Call, x: Any) -> tuple[Any, ...]:
-    return (call.f.numbers(np.array(each_system(x, call.system.systems)), call.f.atoms(call.system)[0]),)
+    return (call.f.numbers(np.array(each_system(x, call.system.systems)), call.system.positions),)
 
 
 def _widths(call: Call) -> tuple[Any, ...]:

@@ -57,8 +57,14 @@ class Plan(NamedTuple):
     """Whether the cheapest kind of sum of each system is asked for."""
 
 
+@functools.lru_cache(maxsize=256)
 def plan_of(request: Request) -> Plan:
     """The plan of a request."""
+    return Plan(*_native.sum_plan(request))
+
+
+def plan_in_graph(request: Request) -> Plan:
+    """The same, in a function that is compiled: by plain tuples alone."""
     given = tuple(request.given)
     return constant_plan(request.on_mesh, request.method, request.exponent, request.pbc, given, request.kinds)
 
@@ -66,12 +72,7 @@ def plan_of(request: Request) -> Plan:
 def constant_plan(*fields: Any) -> Plan:
     """The plan of plain tuples. Compiled graphs hold it as a constant."""
     *some, given, kinds = fields
-    return _plan_of(Request(*some, Given(*given), kinds))
-
-
-@functools.lru_cache(maxsize=256)
-def _plan_of(request: Request) -> Plan:
-    return Plan(*_native.sum_plan(request))
+    return plan_of(Request(*some, Given(*given), kinds))
 
 
 class Numbers(NamedTuple):

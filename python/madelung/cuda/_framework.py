@@ -119,10 +119,6 @@ class Cuda(Stream, Immediate):
         numbers = np.broadcast_to(numbers, system.systems).tolist()
         return replace(system, cell=self.uploaded(np.ascontiguousarray(cells))), numbers
 
-    def upright(self, cell: Any, axes: Any, heights: Any) -> Array:
-        """See `Framework`; the cell is read."""
-        return self.uploaded(Numpy.upright(self.value("cell", cell), axes, np.asarray(heights)))
-
     def channels(self, charges: Any) -> Sequence[Any]:
         """See `Framework`; split on the host."""
         if len(charges.shape) != 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -43,6 +44,13 @@ def _is_in_rows(found: check.Neighbors) -> bool:
     return np.array_equal(pairs[0], np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr)))
 
 
+def _spread(x: Any, shape: tuple[int, ...]) -> Any:
+    """An array with a row of each system, of one that has these or one row for all."""
+    if x.size == math.prod(shape):
+        return np.ascontiguousarray(x).reshape(shape)
+    return np.ascontiguousarray(np.broadcast_to(x, shape))
+
+
 class Numpy(Immediate):
     """The framework of `madelung.numpy`: see `madelung._functions.framework.Framework`."""
 
@@ -52,7 +60,7 @@ class Numpy(Immediate):
     def atoms(system: check.Charges) -> tuple[Any, Any, Any]:
         """See `Framework`."""
         r, idx = system.positions, system.groups.batch_idx
-        h = np.ascontiguousarray(np.broadcast_to(system.cell, (system.systems, 3, 3)))
+        h = _spread(system.cell, (system.systems, 3, 3))
         return r, h, np.zeros(len(r), np.int32) if idx is None else idx
 
     @staticmethod
@@ -127,7 +135,7 @@ class Numpy(Immediate):
         # A number that float32 does not hold is refused by the op.
         with np.errstate(over="ignore"):
             values = np.array(check.per_system(name, x, system.systems)).astype(system.positions.dtype)
-        return np.ascontiguousarray(np.broadcast_to(values, system.systems))
+        return _spread(values, (system.systems,))
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:
@@ -237,7 +245,7 @@ class Numpy(Immediate):
         r, systems = found.positions, found.systems
         # Without a cell no pair is with an image.
         h = found.cell if len(found.cell) else np.eye(3, dtype=r.dtype)[None]
-        h = np.ascontiguousarray(np.broadcast_to(h, (systems, 3, 3)))
+        h = _spread(h, (systems, 3, 3))
         return r, h, found.batch_idx, found.ptr, found.pairs[1], found.shifts, kind + CHECKED
 
     @staticmethod

@@ -12,7 +12,7 @@ import torch
 
 from madelung import _arguments as check
 from madelung import _neighbors as _found
-from madelung._functions import framework, lists, requests
+from madelung._functions import lists, requests
 from madelung._functions.framework import Immediate
 from madelung._schema import FULL
 from madelung.torch import _inputs as given
@@ -85,7 +85,7 @@ class _Mode(Calls):
     # Whether sizes of tensors are numbers.
     reads_sizes = True
 
-    neighbor_list, upright = classmethod(lists.neighbor_list), classmethod(framework.upright)
+    neighbor_list = classmethod(lists.neighbor_list)
     columns, pair_vectors = staticmethod(Immediate.columns), staticmethod(_search.pair_vectors)
     pair_differences, pair_inputs = staticmethod(_search.pair_differences), staticmethod(_search.pair_inputs)
     places, spread = staticmethod(_search.places), staticmethod(_search.spread)
@@ -215,8 +215,8 @@ class _Mode(Calls):
     @staticmethod
     def is_readable(*arrays: Any) -> bool:
         """See `Framework`."""
-        tensors = [x for x in arrays if isinstance(x, torch.Tensor)]
-        return all(x.is_cpu and not given.is_traced(x) for x in tensors)
+        is_hidden = [isinstance(x, torch.Tensor) and (not x.is_cpu or given.is_traced(x)) for x in arrays]
+        return True not in is_hidden
 
     @staticmethod
     def copied(x: torch.Tensor) -> torch.Tensor:
@@ -232,6 +232,8 @@ class _Mode(Calls):
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
         """See `Framework`."""
         return function(*args)
+
+    planned = staticmethod(requests.plan_of)
 
 
 def _flag(name: str, x: Any) -> bool:
@@ -571,6 +573,8 @@ class Graph(_Made):
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
         """See `Framework`."""
         return function(*args)
+
+    planned = staticmethod(requests.plan_in_graph)
 
     @staticmethod
     def plain(e: Energies, flat: Any) -> torch.Tensor:
