@@ -85,7 +85,7 @@ class _Mode(Calls):
     # Whether sizes of tensors are numbers.
     reads_sizes = True
 
-    neighbor_list = classmethod(lists.neighbor_list)
+    neighbor_list, planned = classmethod(lists.neighbor_list), staticmethod(requests.plan_of)
     columns, pair_vectors = staticmethod(Immediate.columns), staticmethod(_search.pair_vectors)
     pair_differences, pair_inputs = staticmethod(_search.pair_differences), staticmethod(_search.pair_inputs)
     places, spread = staticmethod(_search.places), staticmethod(_search.spread)
@@ -215,8 +215,7 @@ class _Mode(Calls):
     @staticmethod
     def is_readable(*arrays: Any) -> bool:
         """See `Framework`."""
-        is_hidden = [isinstance(x, torch.Tensor) and (not x.is_cpu or given.is_traced(x)) for x in arrays]
-        return True not in is_hidden
+        return True not in [isinstance(x, torch.Tensor) and (not x.is_cpu or given.is_traced(x)) for x in arrays]
 
     @staticmethod
     def copied(x: torch.Tensor) -> torch.Tensor:
@@ -232,8 +231,6 @@ class _Mode(Calls):
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
         """See `Framework`."""
         return function(*args)
-
-    planned = staticmethod(requests.plan_of)
 
 
 def _flag(name: str, x: Any) -> bool:
