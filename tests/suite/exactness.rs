@@ -128,7 +128,7 @@ fn bits_do_not_depend_on_what_else_is_asked_for() {
     }
 }
 
-/// The same for every op and every input, in numbers whose rounding shows the order of a sum.
+/// Values alone and beside the gradient by each input, of every op, in f32, whose rounding shows the order of a sum.
 #[test]
 fn values_do_not_depend_on_gradients() {
     let a = random_system(1, 31, triclinic_cell(900.0), 0.3, 1.2);

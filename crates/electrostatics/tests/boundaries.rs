@@ -78,7 +78,7 @@ impl Systems {
         all
     }
 
-    /// As the library has them.
+    /// Systems of the library.
     fn system(&self) -> Result<System<'_>> {
         let (positions, charges) = ((&self.positions[..]).into(), (&self.charges[..]).into());
         let batch = Batch::from_idx(&self.of[..], Some(self.cells.len()))?;

@@ -64,7 +64,7 @@ def plan_of(request: Request) -> Plan:
 
 
 def plan_in_graph(request: Request) -> Plan:
-    """The same, in a function that is compiled: by plain tuples alone."""
+    """The plan of a request, by plain tuples alone, for functions that are compiled."""
     given = tuple(request.given)
     return constant_plan(request.on_mesh, request.method, request.exponent, request.pbc, given, request.kinds)
 

@@ -257,7 +257,7 @@ def test_lists_in_clusters_wherever_they_are_used_first() -> None:
 
 
 def test_a_kernel_may_be_defined_again() -> None:
-    """As by a cell of a notebook that runs a second time: no release of PyTorch registers an op twice."""
+    """A cell of a notebook may run a second time, and no release of PyTorch registers an op twice."""
 
     def defined() -> Any:
         @mk.kernel
