@@ -76,6 +76,15 @@ for a, b in zip(found, again):
 # What NumPy takes is copied; parameters, waves and lists are made of values.
 loose = mc.ewald_summation(here[0], q, h.tolist(), accuracy=1e-6)
 all_close(loose, mn.ewald_summation(r, q, h, accuracy=1e-6, method="list"))
+
+# A slab, in a cell of the library's own height, and of one that is given.
+slab = {"pbc": (True, True, False), "slab_correction": True}
+all_close(mc.ewald_summation(*here, **slab), mn.ewald_summation(r, q, h, method="list", **slab))
+slab |= {"slab_height": 40.0, "cutoff": 4.0, "alpha": 0.9, "k_cutoff": 7.0}
+all_close(mc.ewald_summation(*here, **slab), mn.ewald_summation(r, q, h, **slab))
+upright = [n.generate_miller_indices(x, 5.0, pbc=slab["pbc"], slab_height=40.0) for n, x in ((mc, here[2]), (mn, h))]
+for found, expected in zip(*upright):
+    assert np.array_equal(found.numpy(), expected)
 assert mc.estimate_ewald_parameters(*here) == mn.estimate_ewald_parameters(r, q, h)
 # The parts, per system, with a unit.
 unit = {"prefactor": 14.4, "energy_reduction": "system"}

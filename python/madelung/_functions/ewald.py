@@ -315,7 +315,7 @@ def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any, pbc: Any, sl
                 check.refuse("slab_height", "the height of the cell of slabs, to which the waves belong", "None")
             open_axes = np.array([[not x and sum(row) == 2 for x in row] for row in periodic], np.int32)
             heights = np.array(check.per_system("slab_height", f.value("slab_height", slab_height), systems))
-            cell = (cell if hasattr(cell, "shape") else np.asarray(cell, np.float64)).reshape((-1, 3, 3))
+            cell = (cell if hasattr(cell, "shape") else np.asarray(cell, np.float64)).reshape((systems, 3, 3))
             heights = f.numbers(np.broadcast_to(heights, (systems,)).copy(), cell)
             (cell,) = f.op("upright_cells", cell, heights, f.indices(open_axes, cell))
     indices, of = f.waves(cell, radii, systems)
