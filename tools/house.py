@@ -216,7 +216,7 @@ def ops() -> set[str]:
         re.findall(r'\("(\w+)", &\[Part::', text),
     )
     names |= {f"{prefix}_{name}" for prefix in prefixes for name in sums}
-    names |= set(re.findall(r"\bstatic \w+: (\w+) = crate::formula::", text))
+    names |= set(re.findall(r"\bstatic \w+: (\w+) =\s+crate::formula::", text))
     assert {"pair_vectors", "neighbor_search", "ewald_summation", "born_mayer"} <= names, (
         f"ops are declared in a way that is not read here: {names}"
     )

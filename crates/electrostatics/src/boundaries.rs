@@ -1,10 +1,9 @@
 //! Charges that are not periodic along all axes: the correction of an Ewald sum for slabs, and the damped shifted force.
 
-use crate::declare::{charged, energies, summed};
+use crate::declare::{charged, coincident_charges, energies, summed};
 use madelung_core::Result;
 use madelung_core::op::{Constraint, Op};
 use madelung_core::runtime::Kernel;
-use madelung_neighbors::coincident_atoms;
 use std::sync::Arc;
 
 madelung_core::kernels! {
@@ -112,7 +111,8 @@ madelung_core::kernels! {
             let d = positions[j] - positions[i] + shift * cell[b];
             let d = d + d * strain[b];
             let r = length(d);
-            if r < cutoff {
+            let is_apart = r > -abs(charges[i] * charges[j]);
+            if r < cutoff && is_apart {
                 e += charges[j] * (short_range(r, a) - level - slope * r);
             }
         }
@@ -145,7 +145,7 @@ pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
     });
     let forces = both.map(|per_system| {
         let op = charged("damped_shifted_force", per_system, &["alpha"])
-            .explain(coincident_atoms)
+            .explain(|args| coincident_charges(args, |_| true))
             .lattice("positions", "cell", "atoms")
             .pairs("pairs", "Atom")
             .must_be(Constraint::Full)

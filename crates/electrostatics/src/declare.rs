@@ -1,7 +1,9 @@
 //! Common parts of declarations of ops of energies.
 
-use madelung_core::Result;
-use madelung_core::op::{Constraint, Linear, Op, OpBuilder};
+use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder};
+use madelung_core::runtime::SlotArray;
+use madelung_core::{Error, Result};
+use madelung_neighbors::coincident_atoms;
 use std::sync::Arc;
 
 /// Charges in their cells, with parameters of each system.
@@ -56,4 +58,23 @@ pub(crate) fn summed(op: OpBuilder, per_system: bool, saved: &[&str]) -> Result<
         return op.build();
     }
     op.linear(Linear::SegmentedSum, &["atoms", "atom_energy", "energy"]).saved_gradients(saved).build()
+}
+
+/// The error of two charges on one point in any list of a call whose charges are the second argument, of the atoms that
+/// count. Pairs that are left out, by the factors behind their list, and what has no charge may lie anywhere.
+pub(crate) fn coincident_charges(args: &[Arg<'_>], counts: impl Fn(usize) -> bool) -> Option<Error> {
+    let [_, Arg::Array(charges), ..] = args else { return None };
+    let q = charges.to_f64().ok()?;
+    (0..args.len()).find_map(|n| {
+        let pairs = args[n].structure()?.as_pairs()?;
+        let scaled = match &args[n + 1..] {
+            [Arg::Structure(map), Arg::Array(factors), ..] => {
+                let of = map.array(SlotArray::MapOf).ok()??;
+                Some((of.to_i32("exclusion_of").ok()?.into_owned(), factors.to_f64().ok()?))
+            }
+            _ => None,
+        };
+        let factor = |p: usize| scaled.as_ref().map_or(1.0, |(of, factors)| factors[of[p] as usize]);
+        coincident_atoms(args, pairs, |p, i, j| counts(i) && q[i] * q[j] * factor(p) != 0.0)
+    })
 }

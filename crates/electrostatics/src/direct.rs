@@ -18,10 +18,10 @@ use std::f64::consts::PI;
 use std::sync::Arc;
 
 madelung_core::kernels! {
-    use crate::potential::coulomb::{long_range_k2, short_range};
+    use crate::potential::coulomb::{long_range_k2, self_term, short_range};
 
     /// Real-space part of the sum over all pairs: Eᵢ = ½ qᵢ Σⱼ qⱼ `short_range`(r), r < cutoff. Infinite where the images
-    /// do not reach as far as the cutoff.
+    /// do not reach as far as the cutoff. Particles without charge may lie on others, as in sums over a list.
     #[kernel(fast(positions, charges))]
     pub(crate) fn direct_space(
         i: Atom,
@@ -45,6 +45,7 @@ madelung_core::kernels! {
         let n1 = images_1 as Real;
         let n2 = images_2 as Real;
         let n3 = images_3 as Real;
+        let at_zero = self_term(alpha[b]);
         let mut e = 0.0;
         for j in atoms.members(b) {
             let d = positions[j] - positions[i];
@@ -64,8 +65,13 @@ madelung_core::kernels! {
                 let d = first - image * h;
                 let d = d + d * strain[b];
                 let r = length(d);
+                let is_apart = r > -abs(charges[i] * charges[j]);
                 if r < cutoff[b] && (j != i || m > 0) {
-                    e += charges[j] * short_range(r, alpha[b]);
+                    if is_apart {
+                        e += charges[j] * short_range(r, alpha[b]);
+                    } else {
+                        e -= charges[j] * at_zero;
+                    }
                 }
             }
         }
@@ -330,10 +336,10 @@ fn steps(per_system: bool, own_energy: &'static Kernel) -> OpBuilder {
     if per_system { op.step(&LINE_ENERGY) } else { sums(op, "by_").step(&LINE_POTENTIAL).step(&GATHER_LINES) }
 }
 
-/// Why a sum is infinite: images that do not reach as far as the cutoff, or two atoms on one point.
+/// Why a sum is infinite: images that do not reach as far as the cutoff, or two charges on one point.
 fn explain(args: &[Arg<'_>]) -> Option<Error> {
     let mut arrays = args.iter().filter_map(|arg| if let Arg::Array(view) = arg { Some(view) } else { None });
-    let positions = arrays.next()?.to_f64().ok()?;
+    let (positions, q) = (arrays.next()?.to_f64().ok()?, arrays.next()?.to_f64().ok()?);
     let cells = arrays.find(|view| view.shape().len() == 3)?.to_f64().ok()?;
     let cutoffs = arrays.nth(1)?.to_f64().ok()?;
     let is_zero = |row: &[i32; 3]| *row == [0; 3];
@@ -355,7 +361,8 @@ fn explain(args: &[Arg<'_>]) -> Option<Error> {
             return Some(Error::argument("cutoff", expected, cutoff.to_string()));
         }
         let atoms = batch.members(b);
-        for (i, j) in atoms.clone().flat_map(|i| (i + 1..atoms.end).map(move |j| (i, j))) {
+        let pairs = atoms.clone().flat_map(|i| (i + 1..atoms.end).map(move |j| (i, j)));
+        for (i, j) in pairs.filter(|(i, j)| q[*i] * q[*j] != 0.0) {
             let d: [f64; 3] = std::array::from_fn(|c| points[j][c] - points[i][c]);
             let u = cell.fractional(d);
             if u.iter().all(|u| (u - u.round()).abs() < 1e-14) {

@@ -5,7 +5,6 @@ use madelung_core::cell::Cell;
 use madelung_core::op::{Arg, Constraint, Op};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
-use madelung_neighbors::coincident_atoms;
 use std::sync::Arc;
 
 /// The distance beyond which Gaussian charges of widths up to σ are points, for a relative error, or to the last digit:
@@ -15,7 +14,7 @@ pub fn reach(widest: f64, accuracy: Option<f64>) -> f64 {
 }
 
 madelung_core::kernels! {
-    use crate::potential::coulomb::short_range;
+    use crate::potential::coulomb::{self_term, short_range};
 
     /// Interaction with the uniform background of a cell, 2π/V, times `background`: 1 where there is one and 0 where not.
     #[kernel(small)]
@@ -76,7 +75,12 @@ madelung_core::kernels! {
             let r = length(d);
             if r < cutoff {
                 let alpha = 1.0 / sqrt(2.0 * (square + widths[j] * widths[j]));
-                e += charges[j] * short_range(r, alpha);
+                // On one point its limit and that of 1/r, which the sum of point charges lacks there, leave a finite part.
+                if r > 0.0 {
+                    e += charges[j] * short_range(r, alpha);
+                } else {
+                    e -= charges[j] * self_term(alpha);
+                }
             }
         }
         let own = charges[i] / (widths[i] * sqrt(PI));
@@ -92,7 +96,7 @@ pub(crate) const KERNELS: [&Kernel; 3] = [&GAUSSIAN_BACKGROUNDS, &GAUSSIAN_MOMEN
 pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
     let op = |per_system| {
         let op = charged_in("gaussian_correction", per_system, &[], Constraint::Finite)
-            .explain(|args| no_volume(args).or_else(|| coincident_atoms(args)))
+            .explain(no_volume)
             .lattice("positions", "cell", "atoms")
             .real("widths", &["Atom"])
             .must_be(Constraint::Positive)

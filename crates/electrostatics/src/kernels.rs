@@ -34,6 +34,8 @@ macro_rules! charge_sum {
                 }
 
                 /// Real-space part of the sum: Eᵢ = ½ qᵢ Σⱼ qⱼ `short_range`(r) over the pairs with r < cutoff.
+                /// A particle without charge may lie on another one, whose long-range part, which the waves have, is then
+                /// taken away from its potential.
                 #[kernel(prefix($prefix), fast(positions), fast(positions, strain), fast(positions, charges, strain))]
                 fn real_space(
                     i: Atom,
@@ -50,13 +52,19 @@ macro_rules! charge_sum {
                     energy: &mut [Real; Atom],
                 ) {
                     let b = atoms.of(i);
+                    let at_zero = self_term(alpha[b] $(, $parameter[b])*);
                     let mut e = 0.0;
                     for (j, shift) in pairs.row(i) {
                         let d = positions[j] - positions[i] + shift * cell[b];
                         let d = d + d * strain[b];
                         let r = length(d);
+                        let is_apart = r > -abs(charges[i] * charges[j]);
                         if r < cutoff {
-                            e += charges[j] * short_range(r, alpha[b] $(, $parameter[b])*);
+                            if is_apart {
+                                e += charges[j] * short_range(r, alpha[b] $(, $parameter[b])*);
+                            } else {
+                                e -= charges[j] * at_zero;
+                            }
                         }
                     }
                     energy[i] = 0.5 * prefactor * charges[i] * e;
@@ -84,15 +92,20 @@ macro_rules! charge_sum {
                     energy: &mut [Real; Atom],
                 ) {
                     let b = atoms.of(i);
+                    let at_zero = self_term(alpha[b] $(, $parameter[b])*);
                     let mut e = 0.0;
                     for (j, shift, p) in excluded.row(i) {
                         let d = positions[j] - positions[i] + shift * cell[b];
                         let d = d + d * strain[b];
                         let r2 = dot(d, d);
                         let f = entry_factors[p];
-                        let apart = r2 > 0.0 || abs(f) > 0.0;
-                        let near = if r2 < cutoff * cutoff && apart {
-                            f * short_range(sqrt(r2), alpha[b] $(, $parameter[b])*)
+                        let is_apart = r2 > -abs(real * f * (charges[i] * charges[j]));
+                        let near = if r2 < cutoff * cutoff {
+                            f * if is_apart {
+                                short_range(sqrt(r2), alpha[b] $(, $parameter[b])*)
+                            } else {
+                                -at_zero
+                            }
                         } else {
                             0.0
                         };

@@ -7,19 +7,18 @@
 //! in Ewald's sum: erfc(αr)/r of a list that lacks these pairs, and erf(αr)/r of all. What erfc(αr) leaves at the cutoff of
 //! the list is 4·10⁻²⁰, so that pairs beyond it are whole, too.
 
-use crate::declare::{charged_in, energies, exclusions, summed};
+use crate::declare::{charged_in, coincident_charges, energies, exclusions, summed};
 use crate::kernels::ENTRY_FACTORS;
 use madelung_core::op::{Arg, Constraint, Op};
 use madelung_core::runtime::Kernel;
-use madelung_core::structure::Structure;
+use madelung_core::structure::{Batch, Structure};
 use madelung_core::{Error, Result};
-use madelung_neighbors::coincident_atoms;
 use std::sync::Arc;
 
 madelung_core::kernels! {
     use crate::potential::coulomb::{full, long_range};
 
-    /// Energies of open systems: Eᵢ = ½ qᵢ Σⱼ qⱼ/r over all charges of the system.
+    /// Energies of open systems: Eᵢ = ½ qᵢ Σⱼ qⱼ/r over all charges of the system. Particles without charge may lie on others.
     #[kernel(prefix(open), fast(positions, charges), fast(positions, charges, strain))]
     fn energy_of_pairs(
         i: Atom,
@@ -37,8 +36,10 @@ madelung_core::kernels! {
         for j in atoms.members(b) {
             let d = positions[j] - positions[i];
             let d = d + d * strain[b];
-            if is_summed && j != i {
-                potential += charges[j] * full(length(d));
+            let r = length(d);
+            let is_apart = r > -abs(charges[i] * charges[j]);
+            if is_summed && j != i && is_apart {
+                potential += charges[j] * full(r);
             }
         }
         energy[i] = 0.5 * prefactor * charges[i] * potential;
@@ -105,7 +106,7 @@ pub(crate) fn ops(real_space: &'static Kernel, excluded: &'static Kernel) -> Res
     };
     let without = |per_system| {
         let op = declared("open_summation_without", per_system)
-            .explain(coincident_atoms)
+            .explain(explain_listed)
             .pairs("pairs", "Atom")
             .must_be(Constraint::Full);
         let (op, into) = energies(exclusions(op), per_system);
@@ -124,22 +125,33 @@ pub(crate) fn ops(real_space: &'static Kernel, excluded: &'static Kernel) -> Res
     Ok(vec![whole(false)?, whole(true)?, without(false)?, without(true)?])
 }
 
-/// Why a sum is infinite: two atoms on one point.
-fn explain(args: &[Arg<'_>]) -> Option<Error> {
-    let [Arg::Array(positions), ..] = args else { return None };
+/// The batch of a call, and which of its systems are open.
+fn systems<'a>(args: &[Arg<'a>]) -> Option<(&'a Batch<'a>, Vec<i32>)> {
     let is_open = args.iter().find_map(|arg| match arg {
         Arg::Array(view) => view.to_i32("is_open").ok(),
         _ => None,
     })?;
     let batch = args.iter().filter_map(Arg::structure).find_map(Structure::as_batch)?;
-    let positions = positions.to_f64().ok()?;
+    Some((batch, is_open.into_owned()))
+}
+
+/// Why a sum is infinite: two charges on one point.
+fn explain(args: &[Arg<'_>]) -> Option<Error> {
+    let [Arg::Array(positions), Arg::Array(charges), ..] = args else { return None };
+    let (batch, is_open) = systems(args)?;
+    let (positions, q) = (positions.to_f64().ok()?, charges.to_f64().ok()?);
     let points = positions.as_chunks::<3>().0;
-    let open = is_open.iter().enumerate().filter(|(_, is_open)| **is_open > 0);
-    let pairs = open.flat_map(|(b, _)| {
+    let pairs = (0..is_open.len()).filter(|b| is_open[*b] > 0).flat_map(|b| {
         let atoms = batch.members(b);
         atoms.clone().flat_map(move |i| (i + 1..atoms.end).map(move |j| (i, j)))
     });
-    let (i, j) = pairs.into_iter().find(|(i, j)| points[*i] == points[*j])?;
+    let (i, j) = pairs.into_iter().find(|(i, j)| points[*i] == points[*j] && q[*i] * q[*j] != 0.0)?;
     let got = format!("atoms {i} and {j}");
     Some(Error::argument("positions", "no two atoms on one point", got))
+}
+
+/// The same of sums over a list.
+fn explain_listed(args: &[Arg<'_>]) -> Option<Error> {
+    let (batch, is_open) = systems(args)?;
+    coincident_charges(args, |i| is_open[batch.of(i)] > 0)
 }

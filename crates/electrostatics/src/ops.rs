@@ -1,13 +1,12 @@
 //! The declarations of the ops.
 
-use crate::declare::{energies, exclusions, summed};
+use crate::declare::{coincident_charges, energies, exclusions, summed};
 use crate::kernels as k;
 use crate::latent::{self, LATENT};
 use crate::{boundaries, direct, gaussians, open, wires};
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
-use madelung_neighbors::coincident_atoms;
 use std::sync::{Arc, OnceLock};
 
 crate::charge_sum! {
@@ -206,7 +205,7 @@ impl ChargeSum {
     }
 }
 
-/// Why a sum is infinite: two atoms on one point, or a wave without a wave vector.
+/// Why a sum is infinite: two charges on one point, or a wave without a wave vector.
 fn explain(args: &[Arg<'_>]) -> Option<Error> {
     let triples = args.iter().filter_map(|arg| match arg {
         Arg::Array(view) => Some(view.to_i32("miller").ok()?),
@@ -215,7 +214,7 @@ fn explain(args: &[Arg<'_>]) -> Option<Error> {
     let zero = triples.flat_map(|rows| rows.as_chunks::<3>().0.iter().position(|row| *row == [0; 3])).next();
     let wave =
         |row| Error::argument("miller", "wave vectors other than (0, 0, 0)", format!("it in row {row}"));
-    zero.map(wave).or_else(|| coincident_atoms(args))
+    zero.map(wave).or_else(|| coincident_charges(args, |_| true))
 }
 
 fn real(op: OpBuilder) -> OpBuilder {

@@ -11,13 +11,12 @@
 //! Pairs that are left out may lie on one point, where subtracting their 1/r would lose all digits. So nearest images are split
 //! there as in Ewald's sum: erfc(αr)/r of a list that lacks these pairs, and erf(αr)/r of all.
 
-use crate::declare::{charged_in, energies, exclusions, summed};
+use crate::declare::{charged_in, coincident_charges, energies, exclusions, summed};
 use crate::kernels::ENTRY_FACTORS;
 use madelung_core::op::{Arg, Constraint, Op};
 use madelung_core::runtime::Kernel;
 use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
-use madelung_neighbors::coincident_atoms;
 use std::sync::Arc;
 
 madelung_core::kernels! {
@@ -67,7 +66,7 @@ madelung_core::kernels! {
 
     /// Energies of wires: Eᵢ = ½ qᵢ Σⱼ qⱼ φ over all charges of the system, with all images along its axis (1 there, 0 along
     /// the others). Systems without one have no energy. Of nearest images a list has the part erfc(αr)/r, where α is not 0;
-    /// where it is, two charges on one point make the energy infinite.
+    /// where it is, two charges on one point make the energy infinite, and what has no charge adds nothing there.
     #[kernel(small, prefix(wire), fast(positions, strain))]
     fn energy_of_images(
         i: Atom,
@@ -101,8 +100,10 @@ madelung_core::kernels! {
                 0.0
             } else if split > 0.0 {
                 long_range(r2, split)
-            } else {
+            } else if r2 > -abs(charges[i] * charges[j]) {
                 1.0 / sqrt(r2)
+            } else {
+                0.0
             };
             let mut others = 0.0;
             for n in 0..10 {
@@ -136,7 +137,7 @@ pub(crate) fn ops(real_space: &'static Kernel, excluded: &'static Kernel) -> Res
     };
     let without = |per_system| {
         let op = declared("wire_summation_without", per_system)
-            .explain(|args| no_vector(args).or_else(|| coincident_atoms(args)))
+            .explain(|args| no_vector(args).or_else(|| coincident_charges(args, |_| true)))
             .ints("wire_axis", &["System", "3"])
             .pairs("pairs", "Atom")
             .must_be(Constraint::Full);
@@ -152,42 +153,42 @@ pub(crate) fn ops(real_space: &'static Kernel, excluded: &'static Kernel) -> Res
     Ok(vec![whole(false)?, whole(true)?, without(false)?, without(true)?])
 }
 
-/// Positions, and the system and lattice vector of each wire.
-type Wires = (Vec<f64>, Vec<(usize, [f64; 3])>);
+/// Positions, charges, and the system and lattice vector of each wire.
+type Wires = (Vec<f64>, Vec<f64>, Vec<(usize, [f64; 3])>);
 
 fn wires(args: &[Arg<'_>]) -> Option<Wires> {
-    let [Arg::Array(positions), _, Arg::Array(cell), ..] = args else { return None };
+    let [Arg::Array(positions), Arg::Array(charges), Arg::Array(cell), ..] = args else { return None };
     let axis = args.iter().find_map(|arg| match arg {
         Arg::Array(view) => view.to_i32("wire_axis").ok(),
         _ => None,
     })?;
-    let (r, h) = (positions.to_f64().ok()?, cell.to_f64().ok()?);
+    let (r, q, h) = (positions.to_f64().ok()?, charges.to_f64().ok()?, cell.to_f64().ok()?);
     let vector = |b: usize, axis: &[i32; 3]| {
         std::array::from_fn(|c| (0..3).map(|k| f64::from(axis[k]) * h[9 * b + 3 * k + c]).sum())
     };
     let axes = axis.as_chunks::<3>().0.iter().enumerate().filter(|(_, axis)| **axis != [0; 3]);
-    Some((r, axes.map(|(b, axis)| (b, vector(b, axis))).collect()))
+    Some((r, q, axes.map(|(b, axis)| (b, vector(b, axis))).collect()))
 }
 
 /// An axis without a lattice vector.
 fn no_vector(args: &[Arg<'_>]) -> Option<Error> {
-    let (_, wires) = wires(args)?;
+    let (.., wires) = wires(args)?;
     let zero = wires.iter().any(|(_, a)| *a == [0.0; 3]);
     zero.then(|| Error::argument("cell", "a lattice vector along the periodic axis", "zero"))
 }
 
-/// Why a sum is infinite: an axis without a lattice vector, or two atoms on one point.
+/// Why a sum is infinite: an axis without a lattice vector, or two charges on one point.
 fn explain(args: &[Arg<'_>]) -> Option<Error> {
     if let Some(error) = no_vector(args) {
         return Some(error);
     }
     let batch = args.iter().filter_map(Arg::structure).find_map(Structure::as_batch)?;
-    let (r, wires) = wires(args)?;
+    let (r, q, wires) = wires(args)?;
     for (b, a) in wires {
         let square = a.iter().map(|x| x * x).sum::<f64>();
         let members: Vec<usize> = batch.members(b).collect();
         for (n, i) in members.iter().enumerate() {
-            for j in &members[n + 1..] {
+            for j in members[n + 1..].iter().filter(|j| q[*i] * q[**j] != 0.0) {
                 let d: [f64; 3] = std::array::from_fn(|c| r[3 * j + c] - r[3 * i + c]);
                 let turns = d.iter().zip(a).map(|(x, y)| x * y).sum::<f64>() / square;
                 let apart = (0..3).map(|c| (d[c] - a[c] * turns.round()).powi(2)).sum::<f64>();

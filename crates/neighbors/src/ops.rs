@@ -6,7 +6,7 @@ use crate::list::coincident_pair;
 use crate::segments;
 use madelung_core::op::{Arg, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
-use madelung_core::structure::Structure;
+use madelung_core::structure::{PairList, Structure};
 use madelung_core::{Error, Result};
 use std::sync::OnceLock;
 
@@ -70,15 +70,18 @@ fn vectors(op: OpBuilder) -> OpBuilder {
         .output("vectors", &["Pair", "3"])
 }
 
-/// The error of a pair of atoms on one point, whose energy is infinite: an [explanation](madelung_core::op::OpBuilder::explain)
-/// for ops whose first array is the positions, and the first of shape (B, 3, 3) the cells.
-pub fn coincident_atoms(args: &[Arg<'_>]) -> Option<Error> {
+/// The error of two atoms on one point, whose energy is infinite: an [explanation](madelung_core::op::OpBuilder::explain) for
+/// ops whose first array is the positions, and the first of shape (B, 3, 3) the cells. It names the first pair of a list
+/// that counts, by its entry and both atoms.
+pub fn coincident_atoms(
+    args: &[Arg<'_>],
+    pairs: &PairList<'_>,
+    counts: impl Fn(usize, usize, usize) -> bool,
+) -> Option<Error> {
     let arrays = || args.iter().filter_map(|arg| if let Arg::Array(view) = arg { Some(view) } else { None });
     let cell = arrays().find(|view| view.shape().len() == 3)?;
-    let structures = || args.iter().filter_map(Arg::structure);
-    let (batch, pairs) =
-        (structures().find_map(Structure::as_batch)?, structures().find_map(Structure::as_pairs)?);
-    let (i, j, shift) = coincident_pair(arrays().next()?, cell, batch, pairs)?;
+    let batch = args.iter().filter_map(Arg::structure).find_map(Structure::as_batch)?;
+    let (i, j, shift) = coincident_pair(arrays().next()?, cell, batch, pairs, counts)?;
     let got = format!("atoms {i} and {j} (image {shift:?})");
     Some(Error::argument("positions", "no two atoms on one point", got))
 }
@@ -88,7 +91,8 @@ fn no_direction(args: &[Arg<'_>]) -> Option<Error> {
     let [Arg::Array(positions), Arg::Array(cell), Arg::Structure(batch), Arg::Structure(pairs)] = args else {
         return None;
     };
-    let (i, j, shift) = coincident_pair(positions, cell, batch.as_batch()?, pairs.as_pairs()?)?;
+    let (i, j, shift) =
+        coincident_pair(positions, cell, batch.as_batch()?, pairs.as_pairs()?, |_, _, _| true)?;
     Some(Error::argument(
         "positions",
         "points that are apart, where distances are differentiated",

@@ -12,7 +12,7 @@
 pub mod formula;
 mod potential;
 
-pub use potential::PairPotential;
+pub use potential::{PairPotential, coincident};
 
 use madelung_core::op::Registry;
 use madelung_core::runtime::Kernel;
@@ -24,17 +24,18 @@ pub use madelung_core as __core;
 
 pair_potential! {
     /// Born–Mayer–Huggins potential: [`formula::born_mayer`].
-    pub static BORN_MAYER: born_mayer = crate::formula::born_mayer[amplitude, steepness, sigma, c6, c8];
+    pub static BORN_MAYER: born_mayer =
+        crate::formula::born_mayer[amplitude, steepness, sigma, c6, c8] of amplitude, c6, c8;
 }
 
 pair_potential! {
     /// Buckingham potential: [`formula::buckingham`].
-    pub static BUCKINGHAM: buckingham = crate::formula::buckingham[amplitude, rho: Positive, c6];
+    pub static BUCKINGHAM: buckingham = crate::formula::buckingham[amplitude, rho: Positive, c6] of amplitude, c6;
 }
 
 pair_potential! {
     /// Lennard-Jones potential: [`formula::lennard_jones`].
-    pub static LENNARD_JONES: lennard_jones = crate::formula::lennard_jones[epsilon, sigma];
+    pub static LENNARD_JONES: lennard_jones = crate::formula::lennard_jones[epsilon, sigma] of epsilon;
 }
 
 const POTENTIALS: [&PairPotential; 3] = [&BORN_MAYER, &BUCKINGHAM, &LENNARD_JONES];

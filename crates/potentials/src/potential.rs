@@ -1,8 +1,9 @@
 //! Kernel and ops of a pair potential.
 
-use madelung_core::Result;
-use madelung_core::op::{Constraint, Linear, Op, OpBuilder};
-use madelung_core::runtime::Kernel;
+use madelung_core::op::{Arg, Constraint, Explain, Linear, Op, OpBuilder};
+use madelung_core::runtime::{Kernel, SlotArray};
+use madelung_core::structure::Structure;
+use madelung_core::{Error, Result};
 use madelung_neighbors::coincident_atoms;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 /// ```text
 /// pair_potential! {
 ///     /// Morse potential.
-///     static MORSE: morse = crate::morse[depth, steepness: Positive, length];
+///     static MORSE: morse = crate::morse[depth, steepness: Positive, length] of depth;
 /// }
 /// ```
 ///
@@ -19,12 +20,13 @@ use std::sync::Arc;
 /// parameters, in brackets, are differentiable (K, K) tables over the types of two atoms, of which the symmetric part counts:
 /// the pair's parameter is the mean of both its elements. A parameter may be followed by a
 /// [`Constraint`](madelung_core::op::Constraint) on it.
+/// The word `of` names parameters, amplitudes: where they are all 0, two atoms have no energy, on one point either.
 #[macro_export]
 macro_rules! pair_potential {
     (
         $(#[$attribute:meta])*
         $visibility:vis static $name:ident: $prefix:ident = $($formula:ident)::+
-            [$($parameter:ident $(: $constraint:ident)?),+ $(,)?];
+            [$($parameter:ident $(: $constraint:ident)?),+ $(,)?] $(of $($amplitude:ident),+)?;
     ) => {
         $(#[$attribute])*
         $visibility static $name: $crate::PairPotential = {
@@ -58,7 +60,9 @@ macro_rules! pair_potential {
                         let r = length(d);
                         let theirs = types.of(j);
                         let v = formula(r $(, 0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine]))+);
-                        if r < cutoff {
+                        if r < cutoff
+                            $(&& r > -(0.0 $(+ abs(0.5 * ($amplitude[mine][theirs] + $amplitude[theirs][mine])))+))?
+                        {
                             if r > taper {
                                 e += v * taper_factor((r - taper) * per_width);
                             } else {
@@ -76,6 +80,9 @@ macro_rules! pair_potential {
                     [$(Some($crate::__core::op::Constraint::$constraint),)? None][0],
                 )),+],
                 kernel: &ENERGIES,
+                explain: |args| {
+                    $crate::coincident(args, &[$(stringify!($parameter)),+], &[$($(stringify!($amplitude)),+)?])
+                },
             }
         };
     };
@@ -90,6 +97,8 @@ pub struct PairPotential {
     pub parameters: &'static [(&'static str, Option<Constraint>)],
     /// The sum over pairs.
     pub kernel: &'static Kernel,
+    /// Why an energy is infinite.
+    pub explain: Explain,
 }
 
 impl PairPotential {
@@ -138,7 +147,26 @@ impl PairPotential {
             .must_be(Constraint::Positive)
             .scalar("taper")
             .must_be(Constraint::Finite)
-            .explain(coincident_atoms)
+            .explain(self.explain)
             .lattice("positions", "cell", "atoms")
     }
+}
+
+/// The error of two atoms on one point in a call of the op of a potential. Atoms between which all amplitudes are 0 may
+/// lie there.
+#[doc(hidden)]
+pub fn coincident(args: &[Arg<'_>], parameters: &[&str], amplitudes: &[&str]) -> Option<Error> {
+    let pairs = args.iter().filter_map(Arg::structure).find_map(Structure::as_pairs)?;
+    let types = args.iter().filter_map(Arg::structure).find_map(|s| s.array(SlotArray::MapOf).ok()?)?;
+    let types = types.to_i32("types").ok()?;
+    // Tables follow the positions and the cell.
+    let tables = parameters.iter().zip(&args[2..]).filter_map(|(name, arg)| match arg {
+        Arg::Array(table) if amplitudes.contains(name) => Some((table.shape()[0], table.to_f64().ok()?)),
+        _ => None,
+    });
+    let tables: Vec<_> = tables.collect();
+    coincident_atoms(args, pairs, |_, i, j| {
+        let (a, b) = (types[i] as usize, types[j] as usize);
+        tables.is_empty() || tables.iter().any(|(n, table)| table[n * a + b] + table[n * b + a] != 0.0)
+    })
 }

@@ -474,6 +474,52 @@ fn sodium_chloride() {
     assert!((least / -786.0 - 1.0).abs() < 0.015, "{least}");
 }
 
+/// Atoms of a type without energy lie on others and on each other; two that have some are named.
+#[test]
+fn atoms_without_energy_may_lie_on_others() {
+    for (case, amplitudes) in CASES.iter().zip([&[0, 3, 4][..], &[0, 2], &[0]]) {
+        let mut given = Given::new(case, 3);
+        for n in amplitudes {
+            for k in 0..3 {
+                (given.tables[*n][6 + k], given.tables[*n][3 * k + 2]) = (0.0, 0.0);
+            }
+        }
+        given.types = vec![0, 1, 0, 1, 0, 2, 2, 1, 0, 2, 1];
+        let [first, second] = &mut given.systems[..] else { panic!("two systems") };
+        (first.positions[5], first.positions[6]) = (first.positions[0], first.positions[0]);
+        second.positions[2] = second.positions[3];
+        let want = given.plain(case);
+        let moved = |x: &[f64]| {
+            let mut given = given.clone();
+            let mut rows = x.as_chunks::<3>().0.iter();
+            given
+                .systems
+                .iter_mut()
+                .flat_map(|s| &mut s.positions)
+                .for_each(|r| *r = *rows.next().expect("a row"));
+            given.total(case)
+        };
+        let by_positions = finite_difference(moved, given.rows().as_flattened(), 1e-3);
+        for loops in [PairLoops::Rows, PairLoops::Clusters] {
+            for (dtype, bound) in [(DType::F64, 1e-13), (DType::F32, 2e-6)] {
+                let got = given.call(&ops(case)[0], dtype, loops).expect("a call");
+                assert!(got.iter().flatten().all(|x| x.is_finite()), "{}", case.potential.name);
+                assert_close_rms(&got[0], &want, bound, rms(&want));
+                assert_close_rms(
+                    &got[1],
+                    &by_positions,
+                    if dtype == DType::F64 { 1e-8 } else { 1e-5 },
+                    rms(&by_positions),
+                );
+            }
+        }
+        given.systems[0].positions[1] = given.systems[0].positions[0];
+        let error =
+            given.call(&ops(case)[0], DType::F64, PairLoops::Clusters).expect_err("an infinite energy");
+        assert!(error.to_string().contains("no two atoms on one point, got atoms 0 and 1"), "{error}");
+    }
+}
+
 #[test]
 fn errors_name_the_argument() {
     let names = |result: Result<Vec<Vec<f64>>, Error>, name: &str| match result {

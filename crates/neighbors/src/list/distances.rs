@@ -74,19 +74,25 @@ pub fn distances<T: Coordinate>(
     Ok((lengths, vectors))
 }
 
-/// The first pair (i, j, S) of a list whose points coincide, if there is one. `positions` (N, 3) and `cell` (B, 3, 3) are
-/// arrays of the host.
+/// The first pair (i, j, S) of a list whose points coincide, of those that count, by their entry and both points, if there is
+/// one. `positions` (N, 3) and `cell` (B, 3, 3) are arrays of the host.
 pub(crate) fn coincident_pair(
     positions: &View<'_>,
     cell: &View<'_>,
     batch: &Batch<'_>,
     pairs: &PairList<'_>,
+    counts: impl Fn(usize, usize, usize) -> bool,
 ) -> Option<(usize, usize, [i32; 3])> {
     let (r, h) = (positions.to_f64().ok()?, cell.to_f64().ok()?);
     let at = |i: usize| [r[3 * i], r[3 * i + 1], r[3 * i + 2]];
-    pairs.iter().find(|(i, j, shift)| {
-        let h = &h[9 * batch.of(*i)..][..9];
+    (0..pairs.rows()).find_map(|i| {
+        let h = &h[9 * batch.of(i)..][..9];
         let cell = std::array::from_fn(|row| std::array::from_fn(|k| h[3 * row + k]));
-        squared(displacement(&cell, at(*i), at(*j), *shift)) < 1e-60
+        let (others, shifts) = pairs.row(i);
+        pairs.range(i).zip(others.iter().zip(shifts)).find_map(|(p, (&j, shift))| {
+            let j = j as usize;
+            let is_one_point = squared(displacement(&cell, at(i), at(j), shift)) < 1e-60;
+            (is_one_point && counts(p, i, j)).then_some((i, j, shift))
+        })
     })
 }
