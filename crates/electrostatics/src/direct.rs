@@ -70,7 +70,7 @@ madelung_core::kernels! {
                     if is_apart {
                         e += charges[j] * short_range(r, alpha[b]);
                     } else {
-                        e -= charges[j] * at_zero;
+                        e -= 2.0 * (charges[j] - stop_gradient(charges[j])) * at_zero;
                     }
                 }
             }

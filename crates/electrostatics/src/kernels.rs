@@ -34,8 +34,8 @@ macro_rules! charge_sum {
                 }
 
                 /// Real-space part of the sum: Eᵢ = ½ qᵢ Σⱼ qⱼ `short_range`(r) over the pairs with r < cutoff.
-                /// A particle without charge may lie on another one, whose long-range part, which the waves have, is then
-                /// taken away from its potential.
+                /// A particle without charge may lie on another one. Its long-range part, which the waves have, is then
+                /// taken away from the derivative by its charge, twice: once for the row of either.
                 #[kernel(prefix($prefix), fast(positions), fast(positions, strain), fast(positions, charges, strain))]
                 fn real_space(
                     i: Atom,
@@ -63,7 +63,7 @@ macro_rules! charge_sum {
                             if is_apart {
                                 e += charges[j] * short_range(r, alpha[b] $(, $parameter[b])*);
                             } else {
-                                e -= charges[j] * at_zero;
+                                e -= 2.0 * (charges[j] - stop_gradient(charges[j])) * at_zero;
                             }
                         }
                     }

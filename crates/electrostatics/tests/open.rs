@@ -316,7 +316,7 @@ fn two_charges_on_one_point_are_named() {
             // Systems that take no part may do as they like.
             let mut systems = Systems::mixed(2.0);
             systems.positions[24] = systems.positions[23];
-            let energies = systems.value(&op(&name), dtype).expect("energies");
+            let energies = systems.value(&op(name), dtype).expect("energies");
             assert!(energies.iter().all(|e| e.is_finite()), "{name}");
         }
     }
