@@ -1,8 +1,10 @@
 """What the package says about itself."""
 
 import ctypes.util
+import importlib
 import importlib.metadata
 import os
+import pickle
 import pydoc
 import re
 import subprocess
@@ -81,6 +83,24 @@ def test_help_of_the_calculator_is_ours():
 
 def test_functions_are_those_that_were_declared():
     subprocess.run([sys.executable, ROOT / "tools" / "functions.py", "--check"], check=True)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "argument", "value"),
+    [("numpy", "stream", 1), ("torch", "stream", 1), ("jax", "stream", 1), ("numpy", "hybrid_forces", True)],
+)
+def test_arguments_of_other_namespaces_are_refused(namespace, argument, value):
+    module = importlib.import_module(f"madelung.{namespace}")
+    array = importlib.import_module(namespace).asarray if namespace != "jax" else np.asarray
+    r, q, h = (array(x) for x in (np.eye(2, 3), np.array([1.0, -1.0]), 4.0 * np.eye(3)))
+    with pytest.raises(ValueError, match=rf"`{argument}`: expected (None|False), as `madelung.{namespace}` has no"):
+        module.ewald_summation(r, q, h, **{argument: value})
+
+
+@pytest.mark.parametrize("namespace", ["numpy", "torch", "jax", "cuda"])
+def test_functions_are_pickled_by_name(namespace):
+    function = importlib.import_module(f"madelung.{namespace}").ewald_summation
+    assert pickle.loads(pickle.dumps(function)) == function
 
 
 NONSENSE = {

@@ -41,6 +41,35 @@ def test_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert errors == lines[-2:], said
 
 
+TENSORS = """
+import jax.numpy as jnp
+import numpy as np
+import torch
+import madelung.jax as mj
+import madelung.torch as mt
+
+r, x = torch.zeros(2, 3), jnp.zeros((2, 3))
+reveal_type(mt.ewald_summation(r, r, r))
+reveal_type(mt.segment_sum(r, r))
+reveal_type(mj.ewald_summation(np.zeros((2, 3)), x, x))
+mt.ewald_summation(np.zeros((2, 3)), r, r)
+"""
+
+
+def test_arrays_of_namespaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are arrays of the namespace, and PyTorch's takes no array of NumPy."""
+    monkeypatch.setenv("MYPYPATH", str(ROOT / "python"))
+    file = tmp_path / "tensors.py"
+    file.write_text(TENSORS, encoding="utf-8")
+    said, failure, _ = api.run([str(file), "--cache-dir", str(tmp_path / "cache"), "--no-error-summary"])
+    assert not failure
+    types = [line.split("Revealed type is ")[1].strip('"') for line in said.splitlines() if "Revealed" in line]
+    assert [each.rpartition(".")[2] for each in types] == ["Tensor", "Tensor", "Array"], said
+    lines = TENSORS.splitlines()
+    errors = [line for line in said.splitlines() if "tensors.py" in line and ": error: " in line]
+    assert [lines[int(line.split(":")[1]) - 1] for line in errors] == lines[-1:], said
+
+
 KERNELS = """
 from madelung.kernels import Array, Batch, Dim, Mat3, Out, Pairs, Real, Vec3, erfc, func, kernel, length
 

@@ -19,7 +19,7 @@ _QUERIES = Parameter(
     text(
         "(M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results "
         "rounded back.",
-        cuda="In the memory of a device, and not of half precision.",
+        cuda="Not of half precision.",
     ),
 )
 _POINTS = Parameter("points", "reals", text("(N, 3), of the queries' dtype, anywhere. They may be the queries."))
@@ -44,7 +44,6 @@ _ORDER = Parameter(
     None,
     ("N",),
 )
-_ERRORS = text(ERRORS.common, **ERRORS.notes)
 _RETURNED = (
     Parameter("return_shifts", "flag", text("whether the images S and the vectors are returned too."), False),
     Parameter("return_vectors", "flag", default=False),
@@ -157,7 +156,6 @@ def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any)
     ),
     raises=text(
         f"{ERRORS.common} ValueError also where a query has fewer than k points: the message says how many.",
-        **ERRORS.notes,
     ),
     result="tuple[Array, ...]",
 )
@@ -239,7 +237,6 @@ def knn(
     raises=text(
         f"{ERRORS.common} ValueError also where points do not fit `max_neighbors` or `capacity`: the message has the "
         "size that is needed. A list is never cut short.",
-        **ERRORS.notes,
     ),
     result="tuple[Array, ...]",
 )
@@ -294,7 +291,7 @@ def _reach(f: Framework, radius: Any) -> float:
         "cuda": "Nothing is waited for, but a cell that is to be one for each of several systems.",
     },
     returns=text("(N,) int32: for each place the number of its point within its system, from 0 on."),
-    raises=_ERRORS,
+    raises=ERRORS,
     result="Array",
 )
 def spatial_order(f: Framework, points: Any, cell: Any, pbc: Any, batch_idx: Any) -> Any:
@@ -348,7 +345,7 @@ def spatial_order(f: Framework, points: Any, cell: Any, pbc: Any, batch_idx: Any
         "each of several systems.",
     },
     returns=text("(M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query."),
-    raises=_ERRORS,
+    raises=ERRORS,
     result="Array",
 )
 def radius_aggregate(
@@ -431,7 +428,6 @@ def radius_aggregate(
     returns=text("(M, F), Σ w f / Σ w over the k nearest points of each query."),
     raises=text(
         f"{ERRORS.common} ValueError also where a query has fewer than k points: the message says how many.",
-        **ERRORS.notes,
     ),
     result="Array",
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Namespace = Literal["numpy", "torch", "jax", "cuda"]
-NAMESPACES: tuple[Namespace, ...] = ("numpy", "torch", "jax", "cuda")
+NAMESPACES: dict[Namespace, str] = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX", "cuda": "CUDA"}
 
 # Default of a parameter that every caller gives.
 REQUIRED: Any = inspect.Parameter.empty
@@ -50,9 +50,14 @@ class Text:
     common: str
     notes: dict[str, str] = field(default_factory=dict)
 
-    def of(self, namespace: Namespace) -> str:
-        """The text of a namespace."""
-        return f"{self.common} {self.notes.get(namespace, '')}".strip()
+    def supplements(self) -> list[str]:
+        """The supplements, each behind the names of its namespaces."""
+        of = {note: [NAMESPACES[n] for n in NAMESPACES if self.notes.get(n) == note] for note in self.notes.values()}
+        return [f"{', '.join(names)}: {note}" for note, names in of.items()]
+
+    def complete(self) -> str:
+        """The text with all supplements."""
+        return " ".join([self.common, *self.supplements()]).strip()
 
 
 def text(common: str, **notes: str) -> Text:
@@ -73,7 +78,7 @@ class Parameter:
     """Of an array of integers. Letters stand for any length."""
     words: tuple[str, ...] = ()
     without: tuple[Namespace, ...] = ()
-    """Namespaces that lack it: the body gets the default there."""
+    """Namespaces that refuse another value than the default."""
     or_none: bool = False
     """Whether None says something beside another default."""
 
@@ -101,7 +106,7 @@ class Function:
     returns: Text
     raises: Text
     result: str
-    """Type of the result; `Array` stands for the namespace's own."""
+    """Type of the result; `Array` is that of the namespace's arrays."""
     eager: bool
     """Whether compiled graphs of PyTorch break at a call."""
     without: tuple[Namespace, ...] = ()
@@ -113,33 +118,38 @@ class Function:
             if not isinstance(item, str) and getattr(item, "kind", None) != "stream":
                 yield item
 
-    def parameters(self, namespace: Namespace | None = None) -> Iterator[Parameter]:
-        """All parameters, or those that a namespace has."""
+    def parameters(self) -> Iterator[Parameter]:
+        """All parameters."""
         for item in self.items:
             if not isinstance(item, str):
-                for p in item.parameters if isinstance(item, Group) else (item,):
-                    if namespace not in p.without:
-                        yield p
+                yield from item.parameters if isinstance(item, Group) else (item,)
+
+    def places(self, fits: Callable[[Parameter], bool]) -> list[tuple[int, int | None, Parameter]]:
+        """The parameters that fit a condition, each with its place among the body's arguments, and in its group."""
+        found: list[tuple[int, int | None, Parameter]] = []
+        for n, item in enumerate(self.arguments()):
+            members = enumerate(item.parameters) if isinstance(item, Group) else [(None, item)]
+            found += [(n, k, p) for k, p in members if fits(p)]
+        return found
 
     def summary(self) -> str:
         """The first line of the docstring."""
         return self.text.common.partition("\n")[0]
 
-    def docstring(self, namespace: Namespace, width: int) -> str:
-        """The docstring of a namespace, complete."""
-        parts = [self.text.common.strip()]
-        if namespace in self.text.notes:
-            parts.append(wrapped(self.text.notes[namespace], width))
-        parts.append("Args:\n" + "\n".join(self.described(namespace, width)))
+    def docstring(self, width: int) -> str:
+        """The docstring, complete."""
+        parts = [wrapped(part.replace("\n", " "), width) for part in self.text.common.strip().split("\n\n")]
+        parts += [wrapped(note, width) for note in self.text.supplements()]
+        parts.append("Args:\n" + "\n".join(self.described(width)))
         for head, section in (("Returns", self.returns), ("Raises", self.raises)):
-            parts.append(f"{head}:\n" + wrapped(section.of(namespace), width, " " * 4))
+            parts.append(f"{head}:\n" + wrapped(section.complete(), width, " " * 4))
         return "\n\n".join(parts)
 
-    def described(self, namespace: Namespace, width: int) -> list[str]:
+    def described(self, width: int) -> list[str]:
         """A paragraph for each text; neighbours that share one share the paragraph."""
         found: list[tuple[list[str], str]] = []
-        for p in self.parameters(namespace):
-            said = p.text.of(namespace)
+        for p in self.parameters():
+            said = p.text.complete()
             if found and said in ("", found[-1][1]):
                 found[-1][0].append(p.name)
             else:

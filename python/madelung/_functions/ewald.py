@@ -276,7 +276,7 @@ def estimate_ewald_parameters(
 
 
 @function(
-    CELL.but(text=text("(3, 3) or (B, 3, 3), rows are lattice vectors.", cuda="In the memory of a device; read.")),
+    CELL.but(text=text("(3, 3) or (B, 3, 3), rows are lattice vectors.", cuda="It is read.")),
     K_CUTOFF.but(default=REQUIRED, text=text("in radians per L, one for all systems or (B,).")),
     KEYWORDS,
     PBC.but(

@@ -143,7 +143,7 @@ def latent_ewald(
 
 
 @function(
-    POSITIONS.but(text=text("(N, 3); only their number counts.", cuda="In the memory of a device.")),
+    POSITIONS.but(text=text("(N, 3); only their number counts.")),
     _CELL,
     _DL,
     KEYWORDS,

@@ -16,7 +16,6 @@ _ATOMS = (
     POSITIONS.but(
         text=text(
             "(N, 3), float32 or float64, anywhere: they need not lie inside the cell.",
-            cuda="In the memory of a device.",
         )
     ),
     _CUTOFF,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from madelung._functions.declare import Group, Parameter, text
 
-POSITIONS = Parameter("positions", "reals", text("(N, 3), float32 or float64.", cuda="In the memory of a device."))
+POSITIONS = Parameter("positions", "reals", text("(N, 3), float32 or float64."))
 CHARGES = Parameter("charges", "reals", text("(N,), of the positions' dtype, as all real arrays."))
 CELL = Parameter(
     "cell",
@@ -155,7 +155,7 @@ OUTPUTS = Group(
                 "the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that forces "
                 "(at fixed charges) and what differentiation brings through charges that depend on the positions add "
                 "up to the total force. Nothing is detached: second derivatives through the charges are those of the "
-                "true function."
+                "true function. Of `madelung.torch` and `madelung.jax`, which differentiate."
             ),
             False,
             without=("numpy", "cuda"),
@@ -165,11 +165,7 @@ OUTPUTS = Group(
 STREAM = Parameter(
     "stream",
     "stream",
-    text(
-        "where the work is put: the handle of a stream of the positions' device, or any library's object for one (with "
-        "`__cuda_stream__`, `cuda_stream`, `ptr` or `handle`). None: CUDA's legacy default stream. Results keep the "
-        "object, and the stream has to live as long as they do."
-    ),
+    text("of `madelung.cuda` alone, whose documentation has it: the stream where the work is put."),
     None,
     without=("numpy", "torch", "jax"),
 )
@@ -179,17 +175,10 @@ ENERGIES = text(
     "(the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)), "
     "where E is the sum of the energies. A single array comes unwrapped, several as a tuple."
 )
-_DEVICE_ERRORS = (
-    "\nValueError: Also for arrays or a stream of another device, and memory that was given "
-    "back.\nNotImplementedError: Where there is no NVIDIA driver, with what to install."
-)
-ERRORS = text(
-    "TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.", cuda=_DEVICE_ERRORS
-)
+ERRORS = text("TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.")
 ENERGY_ERRORS = text(
     "TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for two "
-    "atoms on one point.",
-    jax="What only the kernel can see (two atoms on one point, a cell that is not finite under `jit`) is raised by "
+    "charges on one point.",
+    jax="What only the kernel can see (two charges on one point, a cell that is not finite under `jit`) is raised by "
     "XLA as `jax.errors.JaxRuntimeError`, with the same text.",
-    cuda=_DEVICE_ERRORS,
 )

@@ -72,7 +72,7 @@ def check_neutral(f: Framework, of: tuple[Any, ...], exponent: Any, no_lattice: 
     without=("cuda",),
 )
 def dispersion_coefficients(f: Framework, sigma: Any, epsilon: Any) -> tuple[Any, Any]:
-    """Coefficients of dispersion by the rules of Lorentz and Berthelot, as seven sets of charges of a sum with p = 6.
+    """Dispersion coefficients by the rules of Lorentz and Berthelot, as seven sets of charges of a sum with p = 6.
 
     C₆ of a pair is 4 √(ε_i ε_j) ((σ_i + σ_j)/2)⁶, a sum of seven products by the binomial theorem (In 't Veld, Ismail
     and Grest, J. Chem. Phys. 127, 144711 (2007)); those of two unlike factors are a square less a square. So the energy

@@ -17,7 +17,6 @@ _VALUES = Parameter(
     text(
         "(P,) or (P, …), float32 or float64: a number for each entry, or features of any shape. NaN and infinities are "
         "an error.",
-        cuda="In the memory of a device.",
     ),
 )
 _SEGMENT_IDX = Parameter(
@@ -117,7 +116,6 @@ def segment_max(f: Framework, values: Any, segment_idx: Any, num_segments: Any) 
         text=text(
             "(P,) or (P, …), float32 or float64: a score for each entry, or several (heads), each with a softmax of "
             "its own. NaN and infinities are an error.",
-            cuda="In the memory of a device.",
         )
     ),
     _SEGMENT_IDX,
@@ -147,7 +145,6 @@ def segment_softmax(f: Framework, values: Any, segment_idx: Any, num_segments: A
         text(
             "(P,) or (P, …), float32 or float64, of one shape and dtype: numbers or vectors of any shape. NaN and "
             "infinities are an error.",
-            cuda="In the memory of a device.",
         ),
     ),
     Parameter("y", "reals"),

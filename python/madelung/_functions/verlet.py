@@ -13,7 +13,7 @@ from madelung._functions.parameters import BATCH_IDX, CELL, ERRORS, PBC, POSITIO
 
 
 @function(
-    POSITIONS.but(text=text("(N, 3), float32 or float64, as they are now.", cuda="In the memory of a device.")),
+    POSITIONS.but(text=text("(N, 3), float32 or float64, as they are now.")),
     Parameter("reference_positions", "reals", text("(N, 3), of the same dtype, those that the list was made for.")),
     Parameter(
         "skin",

@@ -8,8 +8,14 @@ results are `Array`s, which those libraries take without a copy.
 NumPy takes and is copied there, for which the host waits. Arrays are in row-major order, of float32 or float64 as the
 positions, and of int32 or int64.
 
-A call is put on `stream` and waits for nothing but where its documentation says so. The stream waits for those that the
-arrays were written on; what is written to them later has to be on one of these streams, or behind a synchronisation.
+A call is put on `stream` and waits for nothing but where its documentation says so: the handle of a stream of the
+positions' device, or any library's object for one (with `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`); None:
+CUDA's legacy default stream. Results keep the object, and the stream has to live as long as they do. It waits for those
+that the arrays were written on; what is written to them later has to be on one of these streams, or behind a
+synchronisation.
+
+Every function raises ValueError also for arrays or a stream of another device and memory that was given back, and
+NotImplementedError where there is no NVIDIA driver, with what to install.
 Errors that only values show (two charges on one point, a list that has passed its capacity) make results NaN or
 infinite, and `madelung.check_device` raises them.
 """

@@ -6,8 +6,9 @@ Values are not read unless a docstring says so: the ops check them on the device
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,8 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import _neighbors as _found
 from madelung._functions import lists
+from madelung._functions.bound import refuse_foreign
+from madelung._functions.declare import ARRAYS, FUNCTIONS, Parameter
 from madelung._functions.framework import Immediate, made_once, with_unit_cells
 from madelung._neighbors import Neighbors
 from madelung._schema import FULL, VALUE
@@ -270,13 +273,25 @@ _MOST_WAVES = 8
 _LOCK = threading.Lock()
 
 
-def opened(stream: Any, **given: Any) -> tuple[Any, ...]:
-    """The framework of a call on a stream, and its arguments, those in the memory of a device as `Array`s.
+def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
+    """A body on a stream, whose arguments in the memory of a device are `Array`s.
 
     The first of them lies on the device where the call runs.
     """
-    name, first = next(iter(given.items()))
+    refuse_foreign("cuda", body, None, given)
+    places = _arrays_of(body.__name__)
+    arrays = {p.name: given[n] if k is None else given[n][k] for n, k, p in places}
+    name, first = next(iter(arrays.items()))
     if not is_given(first):
         check.refuse(name, ON_DEVICE, check.described(first), TypeError)
-    arrays, on = arrays_of({name: x for name, x in given.items() if is_given(x)}, stream)
-    return (Cuda(on), *(arrays.get(name, x) for name, x in given.items()))
+    there, on = arrays_of({name: x for name, x in arrays.items() if is_given(x)}, stream)
+    items: list[Any] = list(given)
+    for n, k, p in places:
+        x = there.get(p.name, arrays[p.name])
+        items[n] = x if k is None else (*items[n][:k], x, *items[n][k + 1 :])
+    return body(Cuda(on), *items)
+
+
+@functools.cache
+def _arrays_of(name: str) -> list[tuple[int, int | None, Parameter]]:
+    return FUNCTIONS[name].places(lambda p: p.kind in ARRAYS)

@@ -21,7 +21,7 @@ NUMBERS = {"number": check.number, "positive": check.positive}
 def explained(name: str, error: Exception, passed_on: tuple[Any, ...]) -> Exception:
     """The error of a call that failed, in the words of this library: raised, or returned. `passed_on`: the body's."""
     declared = FUNCTIONS[name]
-    parameters, groups, passed = list(declared.parameters("torch")), {}, {}
+    parameters, groups, passed = [p for p in declared.parameters() if p.kind != "stream"], {}, {}
     for item, x in zip(declared.arguments(), passed_on):
         if isinstance(item, Group):
             groups[item.name] = item, x

@@ -1,0 +1,31 @@
+"""Calls of the public functions with PyTorch's modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from madelung._functions.bound import refuse_foreign
+from madelung.torch._errors import FAILURES, explained
+from madelung.torch._framework import Graph, is_compiling, mode_of, outside_graphs
+
+
+def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
+    """A body with the mode of its first tensor, and the error of a call that failed in the words of this library."""
+    if stream is not None:
+        refuse_foreign("torch", body, stream, given)
+    if is_compiling():
+        return body(Graph, *given)
+    try:
+        return body(mode_of(given[0]), *given)
+    except FAILURES as error:
+        failure = error
+    try:
+        raise explained(body.__name__, failure, given)
+    finally:
+        # Without the name the traceback and its frame would keep each other, and the tensors of the call.
+        del failure
+
+
+# Of bodies that read values, at which compiled graphs break.
+read = outside_graphs(call)
