@@ -173,8 +173,12 @@ def particle_mesh_ewald(
     each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
     """
-    axes = axes_of(f, pbc) or ((cell is not None,) * 3,)
-    nodes = _given(f, cell, mesh, tuple([sum(row) < 2 for row in axes]))
+    no_lattice: tuple[bool, ...] = (False,)
+    if mesh[1] is not None:
+        # A spacing asks for the cells of lattices.
+        axes = axes_of(f, pbc) or ((cell is not None,) * 3,)
+        no_lattice = tuple([sum(row) < 2 for row in axes])
+    nodes = _given(f, cell, mesh, no_lattice)
     parameters = (alpha, cutoff, None, (None, None), nodes)
     others = (exclusions, exponent, widths, accuracy, None)
     slabs = (pbc, slab_correction, slab_height)
