@@ -60,10 +60,19 @@ def sum_numbers(
     atoms: list[int],
     cell: npt.NDArray[np.float64],
     extents: list[float],
+    crowding: list[float],
     given: tuple[Any, ...],
 ) -> tuple[Any, ...]: ...
 def sum_accuracy(stated: float | None, narrow: bool) -> float: ...
 def gaussian_reach(widest: float, accuracy: float | None) -> float: ...
+def crowding(
+    request: Request,
+    atoms: list[int],
+    cell: npt.NDArray[np.float64],
+    cutoffs: list[float],
+    heights: list[float],
+    positions: npt.NDArray[np.float64],
+) -> list[float] | None: ...
 def extents(
     positions: npt.NDArray[np.float64],
     atoms: list[int],

@@ -52,7 +52,7 @@ mod _native {
     #[pymodule_export]
     use super::op_call::{described_ops, device_call, host_call};
     #[pymodule_export]
-    use super::plan::{extents, gaussian_reach, sum_accuracy, sum_kinds, sum_numbers, sum_plan};
+    use super::plan::{crowding, extents, gaussian_reach, sum_accuracy, sum_kinds, sum_numbers, sum_plan};
     #[pymodule_export]
     use super::torch::torch_init;
     #[pymodule_export]

@@ -194,7 +194,7 @@ pub(crate) fn sum_kinds(
     extents: Vec<f64>,
     accuracy: Option<f64>,
 ) -> PyResult<Vec<usize>> {
-    let systems = Systems { cells: cells(&cell)?, atoms: &atoms, extents: &extents };
+    let systems = Systems { cells: cells(&cell)?, atoms: &atoms, extents: &extents, crowding: &[] };
     let given = Prescription { accuracy, ..Prescription::default() };
     let found = plan::kinds(&request.into(), systems, &given).map_err(exception)?;
     Ok(found.iter().map(|kind| *kind as usize).collect())
@@ -219,9 +219,10 @@ pub(crate) fn sum_numbers<'py>(
     atoms: Vec<usize>,
     cell: PyReadonlyArray3<'_, f64>,
     extents: Vec<f64>,
+    crowding: Vec<f64>,
     given: Fixed,
 ) -> PyResult<Object<'py>> {
-    let systems = Systems { cells: cells(&cell)?, atoms: &atoms, extents: &extents };
+    let systems = Systems { cells: cells(&cell)?, atoms: &atoms, extents: &extents, crowding: &crowding };
     let (alpha, cutoff, k_cutoff, slab_height, mesh_dimensions, spline_order, accuracy) = given;
     let given =
         Prescription { alpha, cutoff, k_cutoff, mesh_dimensions, spline_order, slab_height, accuracy };
@@ -242,6 +243,7 @@ pub(crate) fn sum_numbers<'py>(
         PyTuple::new(py, found.errors)?,
         found.cost,
         tuple!(py, PyTuple::new(py, found.images)?, middles, beside, of)?,
+        found.by_crowding,
     )
 }
 
@@ -255,6 +257,20 @@ pub(crate) fn sum_accuracy(stated: Option<f64>, narrow: bool) -> PyResult<f64> {
 #[pyfunction]
 pub(crate) fn gaussian_reach(widest: f64, accuracy: Option<f64>) -> f64 {
     plan::gaussian_reach(widest, accuracy)
+}
+
+/// The crowding of systems, in cells for which these cutoffs and heights are chosen: see `plan::crowding`.
+#[pyfunction]
+pub(crate) fn crowding(
+    request: Request,
+    atoms: Vec<usize>,
+    cell: PyReadonlyArray3<'_, f64>,
+    cutoffs: Vec<f64>,
+    heights: Vec<f64>,
+    positions: PyReadonlyArray2<'_, f64>,
+) -> PyResult<Option<Vec<f64>>> {
+    let systems = Systems { cells: cells(&cell)?, atoms: &atoms, extents: &[], crowding: &[] };
+    plan::crowding(&request.into(), systems, (&cutoffs, &heights), triples(&positions)?).map_err(exception)
 }
 
 /// The extents of systems of so many atoms each: see `plan::extents`.

@@ -58,6 +58,46 @@ def test_accuracy_is_kept(accuracy: float, order: int) -> None:
     assert 0.05 * accuracy < error < accuracy
 
 
+def ions_in(box: np.ndarray, part: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ions at a distance of 1 Å or more in a part of a box, which lies across its corners, 0.1 in 1 Å³."""
+    rng, found = np.random.default_rng(seed), np.empty((0, 3))
+    while len(found) < 0.1 * part.prod():
+        place = rng.random(3) * part
+        if not len(found) or ((found - place) ** 2).sum(1).min() > 1.0:
+            found = np.vstack([found, place])
+    return (found - 0.4 * part) % box, np.where(np.arange(len(found)) % 2, -1.0, 1.0), np.diag(box)
+
+
+CUBE, LAYER = np.full(3, 20.0), np.array([25.0, 25.0, 6.0])
+PARTS = [(f * CUBE, CUBE) for f in (1.0, 2.0, 4.0, 10.0)] + [
+    (np.array([25.0, 25.0, 6.0 * f]), LAYER) for f in (4.0, 20.0)
+]
+
+
+@pytest.mark.parametrize("order", [None, 4, 6])
+@pytest.mark.parametrize(("box", "part"), PARTS)
+def test_accuracy_is_kept_in_a_part_of_the_cell(box: np.ndarray, part: np.ndarray, order: int | None) -> None:
+    """Of charges that are taken as spread over the cell it was up to 5 times the target."""
+    r, q, h = ions_in(box, part)
+    _, exact = mn.ewald_summation(r, q, h, accuracy=1e-11, compute_forces=True)
+    for accuracy in (1e-4, 1e-5, 1e-7):
+        _, found = mn.particle_mesh_ewald(r, q, h, accuracy=accuracy, spline_order=order, compute_forces=True)
+        error = np.sqrt(((found - exact) ** 2).sum(1).mean()) * (box.prod() / len(q)) ** (2 / 3)
+        assert error < 1.4 * accuracy, (accuracy, error)
+
+
+def test_crowds_are_known_wherever_they_lie() -> None:
+    """Parameters stay when a droplet moves, and when one of its ions leaves it."""
+    r, q, h = ions_in(4 * CUBE, CUBE)
+    of = lambda r: mn.estimate_pme_parameters(r, q, h, 1e-5, 30.0, spline_order=6)  # noqa: E731
+    p = of(r)
+    for shift in ([0.0, 31.0, -17.0], [8.0, 3.0, 170.0]):
+        assert of(r + shift).alpha == pytest.approx(p.alpha, rel=0.03)
+    assert of(np.vstack([[[40.0, 40.0, 40.0]], r[1:]])) == p
+    filled = of(np.random.default_rng(1).random(r.shape) @ h)
+    assert filled.alpha < p.alpha and np.prod(filled.mesh_dimensions) < np.prod(p.mesh_dimensions)
+
+
 def test_mesh_by_spacing() -> None:
     r, q, h = salt(3)
     found = mn.pme_reciprocal_space(r, q, h, 0.5, mesh_spacing=0.8)

@@ -9,7 +9,7 @@
 
 use crate::declare::{charged, energies, summed};
 use crate::kernels as k;
-use crate::tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters};
+use crate::tuning::{self, EwaldParameters, Prescribed, estimate_ewald_parameters};
 use madelung_core::cell::Cell;
 use madelung_core::op::{Arg, Constraint, Op, OpBuilder};
 use madelung_core::runtime::Kernel;
@@ -400,11 +400,26 @@ pub fn direct_parameters(
     accuracy: Option<f64>,
     given: Prescribed,
 ) -> Result<(EwaldParameters, [i64; 3])> {
+    crowded_parameters(natoms, cell, 1.0, accuracy, given)
+}
+
+/// The same for atoms whose density is so many times that of the cell around them, with the images of others.
+pub(crate) fn crowded_parameters(
+    natoms: usize,
+    cell: &[[f64; 3]; 3],
+    crowding: f64,
+    accuracy: Option<f64>,
+    mut given: Prescribed,
+) -> Result<(EwaldParameters, [i64; 3])> {
     let lattice = Cell::from_rows(*cell)?;
     let heights = lattice.heights();
     let largest = heights.iter().fold(f64::INFINITY, |a, b| a.min(*b));
-    let estimated = |given| estimate_ewald_parameters(natoms, cell, accuracy, given);
-    if given.alpha.is_some() || given.cutoff.is_some() || given.k_cutoff.is_some() {
+    let estimated = |given| tuning::estimate(natoms, cell, crowding, accuracy, given);
+    let is_given = |p: &Prescribed| p.alpha.is_some() || p.cutoff.is_some() || p.k_cutoff.is_some();
+    if crowding != 1.0 && !is_given(&given) {
+        given.cutoff = Some(direct_parameters(natoms, cell, accuracy, given)?.0.cutoff);
+    }
+    if is_given(&given) {
         let found = estimated(given)?;
         if found.cutoff > largest * (1.0 + 1e-9) {
             let expected =

@@ -15,6 +15,9 @@
 //!   F = 2q² 2πK|a*| Σ_k (4π/V k²) exp(−k²/4α²) (f/(1 + f))ᵖ sin(2πK a*·r)
 //!   ```
 //!
+//! The first, and the error of pairs beyond the cutoff, go with the density around atoms, which is that of the cell unless
+//! they are a droplet or a layer: see [`crowding`](crate::plan::crowding()).
+//!
 //! These are the leading terms. The estimate has all aliases up to the third in either direction, an integral in place of
 //! the sum over k, and waves that are beyond those of the mesh as a loss.
 
@@ -98,7 +101,7 @@ pub struct PrescribedMesh {
 
 /// Parameters of a particle mesh Ewald sum whose RMS force error is below `accuracy`, shared by both sums.
 ///
-/// - `natoms`: number of atoms N in the cell.
+/// - `natoms`: number of atoms N, at random places in the cell: of droplets, [`PmeSettings::parameters`](crate::PmeSettings::parameters) knows.
 /// - `cell`: rows are the lattice vectors (L), of either handedness.
 /// - `accuracy`: RMS over atoms of the force error |δF|, over q²_rms/(V/N)^{2/3}; from 1e-10 to below 1. None: what is
 ///   prescribed is taken as it is, and nothing but the order may be open.
@@ -114,6 +117,17 @@ pub fn estimate_pme_parameters(
     accuracy: Option<f64>,
     given: PrescribedMesh,
 ) -> Result<PmeParameters> {
+    estimate(natoms, cell, 1.0, accuracy, given)
+}
+
+/// The same for atoms whose density is so many times that of the cell around them.
+pub(crate) fn estimate(
+    natoms: usize,
+    cell: &[[f64; 3]; 3],
+    crowding: f64,
+    accuracy: Option<f64>,
+    given: PrescribedMesh,
+) -> Result<PmeParameters> {
     if natoms == 0 {
         return Err(Error::argument("natoms", "at least one atom", "0"));
     }
@@ -121,7 +135,7 @@ pub fn estimate_pme_parameters(
         let cost = |p: &PmeParameters| p.cost(natoms, volume_of(cell));
         let of_order = |order| {
             let given = PrescribedMesh { spline_order: Some(order), ..given };
-            estimate_pme_parameters(natoms, cell, accuracy, given)
+            estimate(natoms, cell, crowding, accuracy, given)
         };
         let all: Vec<_> = ORDERS.map(of_order).collect();
         let error = all.iter().find_map(|p| p.as_ref().err().cloned());
@@ -137,9 +151,9 @@ pub fn estimate_pme_parameters(
     if !ORDERS.contains(&spline_order) {
         return Err(Error::argument("spline_order", "4 to 8", spline_order.to_string()));
     }
-    let lattice = Lattice::new(cell, natoms)?;
+    let lattice = Lattice::new(cell, natoms, crowding)?;
     let of = |alpha: f64, cutoff: f64, mesh_dimensions: [usize; 3]| {
-        let real = real_space_force_error(lattice.spacing, alpha, cutoff);
+        let real = crowding.sqrt() * real_space_force_error(lattice.spacing, alpha, cutoff);
         let predicted_force_error =
             real.hypot(lattice.mesh_force_error(alpha, mesh_dimensions, spline_order));
         PmeParameters { alpha, cutoff, mesh_dimensions, spline_order, predicted_force_error }
@@ -155,9 +169,10 @@ pub fn estimate_pme_parameters(
         return Err(Error::argument("accuracy", expected, target.to_string()));
     }
     let share = target / MARGIN / std::f64::consts::SQRT_2;
+    let real_share = share / crowding.sqrt();
     let chosen = |cutoff: f64| {
         // αr_c at which the real-space sum leaves its share of the error.
-        let reach = (2.0 * (lattice.spacing / cutoff).sqrt() / share).ln().max(1.0).sqrt();
+        let reach = (2.0 * (lattice.spacing / cutoff).sqrt() / real_share).ln().max(1.0).sqrt();
         let alpha = given.alpha.unwrap_or(reach / cutoff);
         let mesh = given.mesh_dimensions.unwrap_or_else(|| lattice.mesh_for(alpha, share, spline_order));
         of(alpha, cutoff, mesh)
@@ -165,7 +180,7 @@ pub fn estimate_pme_parameters(
     let parameters = match (given.cutoff, given.alpha) {
         (Some(cutoff), _) => chosen(cutoff),
         (None, Some(alpha)) => {
-            let reach = (2.0 * (lattice.spacing * alpha).sqrt() / share).ln().max(1.0).sqrt();
+            let reach = (2.0 * (lattice.spacing * alpha).sqrt() / real_share).ln().max(1.0).sqrt();
             chosen(reach / alpha)
         }
         (None, None) => {
@@ -190,17 +205,19 @@ pub fn estimate_pme_parameters(
     Ok(parameters)
 }
 
-/// Lengths of a cell on which the error of its mesh depends.
+/// Properties of a cell on which the error of its mesh depends.
 struct Lattice {
     /// (V/N)^{1/3}
     spacing: f64,
     /// Length of each lattice vector, and over the height of the cell along it.
     lengths: [f64; 3],
     slants: [f64; 3],
+    /// Density around atoms over that of the cell.
+    crowding: f64,
 }
 
 impl Lattice {
-    fn new(cell: &[[f64; 3]; 3], natoms: usize) -> Result<Self> {
+    fn new(cell: &[[f64; 3]; 3], natoms: usize, crowding: f64) -> Result<Self> {
         let volume = Cell::from_rows(*cell)?.volume();
         if !volume.is_normal() {
             return Err(Error::argument("cell", "a volume that f64 can hold", format!("{volume:e}")));
@@ -213,7 +230,7 @@ impl Lattice {
             let base = length(cross(cell[(k + 1) % 3], cell[(k + 2) % 3]));
             lengths[k] * base / volume
         });
-        Ok(Self { spacing: (volume / natoms as f64).cbrt(), lengths, slants })
+        Ok(Self { spacing: (volume / natoms as f64).cbrt(), lengths, slants, crowding })
     }
 
     /// Expected RMS force error of a mesh, in units of q²_rms/(V/N)^{2/3}.
@@ -245,7 +262,7 @@ impl Lattice {
     /// Square of the error by aliases along one axis.
     fn square(&self, alpha: f64, apart: f64, slant: f64, order: usize) -> f64 {
         let (unit, [pairs, own]) = (alpha * self.spacing, tabulated(apart, order));
-        slant * slant * (unit * pairs + 0.5 * (unit * unit * own).powi(2))
+        slant * slant * (self.crowding * unit * pairs + 0.5 * (unit * unit * own).powi(2))
     }
 }
 

@@ -1,9 +1,7 @@
 //! Parameters of one system for the accuracy of a call.
 
-use crate::mesh::{PmeParameters, PrescribedMesh, estimate_pme_parameters};
-use crate::tuning::{
-    EwaldParameters, Prescribed, SMALLEST_ACCURACY, estimate_ewald_parameters, of_power, spacing_of,
-};
+use crate::mesh::{self, PmeParameters, PrescribedMesh};
+use crate::tuning::{self, EwaldParameters, Prescribed, SMALLEST_ACCURACY, of_power, spacing_of};
 use madelung_core::{Error, Result};
 
 /// The relative error of forces for which open parameters are chosen where a caller states none.
@@ -68,18 +66,17 @@ pub fn accuracy(stated: Option<f64>, narrow: bool) -> Result<f64> {
     Accuracy::of(stated, narrow).map(Accuracy::target)
 }
 
-/// The parameters of a sum of 1/rᵖ of one system.
+/// The parameters of a sum of 1/rᵖ of one system: its number of atoms, cell and crowding.
 pub(crate) fn ewald_parameters(
-    atoms: usize,
-    cell: &[[f64; 3]; 3],
+    (atoms, cell, crowding): (usize, &[[f64; 3]; 3], f64),
     exponent: u32,
     accuracy: Accuracy,
     given: Prescribed,
 ) -> Result<EwaldParameters> {
     let spacing = spacing_of(atoms, cell)?;
     let estimate = |accuracy| {
-        let of = |accuracy| estimate_ewald_parameters(atoms, cell, accuracy, given);
-        of_power(exponent, spacing, accuracy, given.alpha, of, |p: &mut EwaldParameters| {
+        let of = |accuracy| tuning::estimate(atoms, cell, crowding, accuracy, given);
+        of_power(exponent, (spacing, crowding), accuracy, given.alpha, of, |p: &mut EwaldParameters| {
             (p.alpha, p.cutoff, &mut p.predicted_force_error)
         })
     };
@@ -102,18 +99,17 @@ pub(crate) fn per_system(name: &str, given: Option<&[f64]>, systems: usize) -> R
     }
 }
 
-/// The parameters of a sum of 1/rᵖ of one system.
+/// The parameters of a sum of 1/rᵖ of one system: its number of atoms, cell and crowding.
 pub(crate) fn pme_parameters(
-    atoms: usize,
-    cell: &[[f64; 3]; 3],
+    (atoms, cell, crowding): (usize, &[[f64; 3]; 3], f64),
     exponent: u32,
     accuracy: Accuracy,
     given: PrescribedMesh,
 ) -> Result<PmeParameters> {
     let spacing = spacing_of(atoms, cell)?;
     let estimate = |accuracy, given| {
-        let of = |accuracy| estimate_pme_parameters(atoms, cell, accuracy, given);
-        of_power(exponent, spacing, accuracy, given.alpha, of, |p: &mut PmeParameters| {
+        let of = |accuracy| mesh::estimate(atoms, cell, crowding, accuracy, given);
+        of_power(exponent, (spacing, crowding), accuracy, given.alpha, of, |p: &mut PmeParameters| {
             (p.alpha, p.cutoff, &mut p.predicted_force_error)
         })
     };

@@ -6,7 +6,7 @@ use crate::mesh::SPLINE_ORDER;
 use crate::ops::registry;
 use crate::plan::{
     Cells, Chosen, Given, Height, Input, Method, Parameter, Plan, Prescription, Request, Sum, Systems, Term,
-    Terms, UNBOUNDED, accuracy, compose, extents, gaussian_reach, kinds, numbers, row, slabs,
+    Terms, UNBOUNDED, accuracy, compose, crowding, extents, gaussian_reach, kinds, numbers, row, slabs,
 };
 use crate::system::{Excluded, System};
 use madelung_core::array::{Array, View};
@@ -38,8 +38,7 @@ pub(crate) fn run_plan(
         Plan::Parts(parts) => return in_parts(context, sum, system, given, &parts, options),
         Plan::Ask => unreachable!("the request says the kinds of its systems"),
     };
-    let chosen =
-        if terms.chooses { Some(numbers(&request, &terms, values.systems(system), given)?) } else { None };
+    let chosen = terms.chooses.then(|| values.chosen(&request, &terms, system, given)).transpose()?;
     let cells = lattice_cells(system, &terms, given, chosen.as_ref());
     let call = Call { context, system, given, pairs, cells, chosen };
     call.check_widths()?;
@@ -59,7 +58,7 @@ pub(crate) fn run_plan(
 pub(crate) fn parameters(sum: Sum, system: &System<'_>, given: &Prescription) -> Result<Chosen> {
     let request = request_of(system, given, sum, Some(Method::List), false);
     let Plan::Sum(terms) = compose(&request)? else { unreachable!("the request says its method") };
-    numbers(&request, &terms, Values::of(system)?.systems(system), given)
+    Values::of(system)?.chosen(&request, &terms, system, given)
 }
 
 fn request_of(
@@ -108,7 +107,27 @@ impl Values {
     }
 
     fn systems<'a>(&'a self, system: &'a System<'_>) -> Systems<'a> {
-        Systems { cells: system.cells(), atoms: &self.atoms, extents: &self.extents }
+        Systems { cells: system.cells(), atoms: &self.atoms, extents: &self.extents, crowding: &[] }
+    }
+
+    /// The parameters that terms leave open: those of filled cells, or others where atoms crowd.
+    fn chosen(
+        &self,
+        request: &Request,
+        terms: &Terms,
+        system: &System<'_>,
+        given: &Prescription,
+    ) -> Result<Chosen> {
+        let systems = self.systems(system);
+        let filled = numbers(request, terms, systems, given)?;
+        if !filled.by_crowding {
+            return Ok(filled);
+        }
+        let positions = system.positions.to_rows()?;
+        match crowding(request, systems, (&filled.cutoff, &filled.heights), &positions)? {
+            None => Ok(filled),
+            Some(crowding) => numbers(request, terms, Systems { crowding: &crowding, ..systems }, given),
+        }
     }
 }
 

@@ -25,6 +25,9 @@
 //! Charges are not at random places, so parameters are chosen for estimates below the target, by a factor for either sum.
 //! What is given is refused only where its own estimate exceeds the target.
 //!
+//! In droplets and layers both squares are larger by the density around atoms over that of the cell: see
+//! [`crowding`](crate::plan::crowding()).
+//!
 //! The RMS is over atoms of the length of the error vector; over its components it is √3 smaller.
 //!
 //! Measured error over `predicted_force_error` for accuracies from 1e-3 to 1e-11, against converged sums:
@@ -108,7 +111,7 @@ impl Prescribed {
 
 /// Parameters of an Ewald sum whose predicted RMS force error is about half of `accuracy`, shared by both sums.
 ///
-/// - `natoms`: number of atoms N in the cell.
+/// - `natoms`: number of atoms N, at random places in the cell: of droplets, [`EwaldSettings::parameters`](crate::EwaldSettings::parameters) knows.
 /// - `cell`: rows are the lattice vectors (L), of either handedness.
 /// - `accuracy`: RMS over atoms of the force error |δF|, over q²_rms/(V/N)^{2/3}; from 1e-14 to below 1. None: what is
 ///   prescribed is taken as it is, and the parameter that is open, one at most, gives both sums the same error.
@@ -122,6 +125,17 @@ impl Prescribed {
 pub fn estimate_ewald_parameters(
     natoms: usize,
     cell: &[[f64; 3]; 3],
+    accuracy: Option<f64>,
+    given: Prescribed,
+) -> Result<EwaldParameters> {
+    estimate(natoms, cell, 1.0, accuracy, given)
+}
+
+/// The same for atoms whose density is so many times that of the cell around them: both errors go with its root.
+pub(crate) fn estimate(
+    natoms: usize,
+    cell: &[[f64; 3]; 3],
+    crowding: f64,
     accuracy: Option<f64>,
     given: Prescribed,
 ) -> Result<EwaldParameters> {
@@ -144,7 +158,7 @@ pub fn estimate_ewald_parameters(
     }
     let spacing = (volume / natoms as f64).cbrt();
     let (alpha, cutoff, k_cutoff) = match accuracy {
-        Some(target) => chosen(natoms, spacing, target, given)?,
+        Some(target) => chosen(natoms, spacing, crowding.sqrt(), target, given)?,
         None => balanced(given)?,
     };
     // Of extreme numbers that are given, squares leave the range of f64.
@@ -155,7 +169,8 @@ pub fn estimate_ewald_parameters(
     }
     let real = real_space_force_error(spacing, alpha, cutoff);
     let reciprocal = reciprocal_space_force_error(spacing, alpha, k_cutoff);
-    Ok(EwaldParameters { alpha, cutoff, k_cutoff, predicted_force_error: real.hypot(reciprocal) })
+    let predicted_force_error = crowding.sqrt() * real.hypot(reciprocal);
+    Ok(EwaldParameters { alpha, cutoff, k_cutoff, predicted_force_error })
 }
 
 /// (V/N)^{1/3} of atoms in a cell.
@@ -185,8 +200,12 @@ fn pairs_of_power(exponent: u32, x: f64) -> f64 {
 }
 
 /// Error of a sum of 1/rᵖ over that of a sum of 1/r with parameters α, r_c and this error, at most.
-fn error_of_power(exponent: u32, spacing: f64, (alpha, cutoff, error): (f64, f64, f64)) -> f64 {
-    let real = real_space_force_error(spacing, alpha, cutoff).min(error);
+fn error_of_power(
+    exponent: u32,
+    (spacing, crowding): (f64, f64),
+    (alpha, cutoff, error): (f64, f64, f64),
+) -> f64 {
+    let real = (crowding.sqrt() * real_space_force_error(spacing, alpha, cutoff)).min(error);
     let pairs = if error > 0.0 { (real / error).powi(2) } else { 1.0 };
     let beyond = pairs_of_power(exponent, alpha * cutoff);
     waves_of_power(exponent, alpha * spacing) * (1.0 + pairs * (beyond * beyond - 1.0)).sqrt()
@@ -196,7 +215,7 @@ fn error_of_power(exponent: u32, spacing: f64, (alpha, cutoff, error): (f64, f64
 /// `given`: α, where it is; `parts`: α, cutoff and the predicted error.
 pub(crate) fn of_power<P>(
     exponent: u32,
-    spacing: f64,
+    (spacing, crowding): (f64, f64),
     accuracy: Option<f64>,
     given: Option<f64>,
     estimate: impl Fn(Option<f64>) -> Result<P>,
@@ -207,7 +226,7 @@ pub(crate) fn of_power<P>(
     }
     let ratio_of = |found: &mut P| {
         let (alpha, cutoff, error) = parts(found);
-        error_of_power(exponent, spacing, (alpha, cutoff, *error))
+        error_of_power(exponent, (spacing, crowding), (alpha, cutoff, *error))
     };
     // Out of range, it is refused as for 1/r.
     let Some(target) = accuracy.filter(|x| exponent > 1 && (SMALLEST_ACCURACY..1.0).contains(x)) else {
@@ -245,8 +264,15 @@ pub(crate) fn of_power<P>(
     Ok(found)
 }
 
-/// (α, rc, kc) for an accuracy.
-fn chosen(natoms: usize, spacing: f64, target: f64, given: Prescribed) -> Result<(f64, f64, f64)> {
+/// (α, rc, kc) for an accuracy, where errors are so many times those of a filled cell.
+fn chosen(
+    natoms: usize,
+    spacing: f64,
+    times: f64,
+    accuracy: f64,
+    given: Prescribed,
+) -> Result<(f64, f64, f64)> {
+    let target = accuracy / times;
     let share = target / SQRT_2;
     let (real_share, wave_share) = (share / REAL_MARGIN, share / WAVE_MARGIN);
     // What one sum leaves of the target for the other, no less than what costs little more.
@@ -260,8 +286,8 @@ fn chosen(natoms: usize, spacing: f64, target: f64, given: Prescribed) -> Result
             return Ok(());
         }
         let expected =
-            format!("at least {needed:.4} for an accuracy of {target:e} with {with} (or no accuracy)");
-        Err(Error::argument(name, expected, format!("{got}, which allows {error:.1e}")))
+            format!("at least {needed:.4} for an accuracy of {accuracy:e} with {with} (or no accuracy)");
+        Err(Error::argument(name, expected, format!("{got}, which allows {:.1e}", times * error)))
     };
     let real = |alpha: f64, cutoff: f64| {
         let error = real_space_force_error(spacing, alpha, cutoff);

@@ -139,17 +139,19 @@ def of_other_atoms(call: Call, inputs: list[Any], positions: Any, charges: Any, 
     return call, [_widths(call) if kind == "widths" else x for kind, x in zip(kinds, inputs)]
 
 
-def parameters(f: Framework, of: Arguments, on_mesh: bool) -> Numbers:
-    """The parameters of each system in a sum over a list, and their cost, from values."""
+def parameters(f: Framework, of: Arguments, on_mesh: bool, is_read: bool = False) -> Numbers:
+    """The parameters of each system in a sum over a list, and their cost; `is_read`: from values of all arrays."""
     positions, charges, cell, batch_idx = of.positions, of.charges, of.cell, of.batch_idx
     system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
     axes = axes_of(f, of.pbc)
     accuracy = None if of.accuracy is None else check.positive("accuracy", of.accuracy)
     of = of._replace(cutoff=_cutoff(f, of, system.systems), accuracy=accuracy, method="list")
     request = _request(f, of, system, axes, on_mesh)
+    if is_read:
+        request = request._replace(given=request.given._replace(readable=True))
     values = f.untraced(_values, f, of, system, axes, f.planned(request).by_extents)
     if values[0] is None:
-        return parameters(f, of._replace(pbc=values[1]), on_mesh)
+        return parameters(f, of._replace(pbc=values[1]), on_mesh, is_read)
     return f.untraced(_numbers, f, of, system, request, values, False)
 
 
@@ -162,7 +164,7 @@ def estimated(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Numbers, bool
             check.refuse("pbc", "two or three periodic axes: other sums have no parameters", list(row))
     # All of its arrays are read, and checked.
     single = f.values(of.positions, of.charges, of.cell, of.batch_idx).single
-    return parameters(f, of, on_mesh), single
+    return parameters(f, of, on_mesh, True), single
 
 
 def arguments(positions: Any, charges: Any, cell: Any, batch_idx: Any = None, **given: Any) -> Arguments:
@@ -295,11 +297,15 @@ def _numbers(
     f: Framework, of: Arguments, system: Any, request: Request, values: tuple[Any, ...], is_direct: bool
 ) -> Numbers:
     """The parameters that a call leaves open."""
-    given = (("alpha", of.alpha), ("cutoff", of.cutoff), ("k_cutoff", of.k_cutoff), ("slab_height", of.slab_height))
-    each = [None if x is None else tuple(check.per_system(name, f.value(name, x), system.systems)) for name, x in given]
+    own = (("alpha", of.alpha), ("cutoff", of.cutoff), ("k_cutoff", of.k_cutoff), ("slab_height", of.slab_height))
+    each = [None if x is None else tuple(check.per_system(name, f.value(name, x), system.systems)) for name, x in own]
     nodes, order = (None if x is None else tuple(x) for x in of.mesh)
-    key = (request, *values, *each, nodes, order, of.accuracy)
+    given = (*each, nodes, order, of.accuracy)
+    key = (request, *values, (), *given)
     found = _numbers_of(*key)
+    if found.by_crowding and (crowding := _crowding(f, of, request, values, found)):
+        key = (request, *values, crowding, *given)
+        found = _numbers_of(*key)
     if is_direct:
         alpha, cutoff, *lines = f.kept(_lines, key, of.positions)
         return found._replace(alpha=alpha, cutoff=cutoff, lines=tuple(lines))
@@ -307,9 +313,19 @@ def _numbers(
 
 
 @functools.lru_cache(maxsize=64)
-def _numbers_of(request: Request, cells: bytes, atoms: Any, extents: Any, *given: Any) -> Numbers:
+def _numbers_of(request: Request, cells: bytes, atoms: Any, extents: Any, crowding: Any, *given: Any) -> Numbers:
     h = np.frombuffer(cells).reshape(-1, 3, 3)
-    return Numbers(*_native.sum_numbers(request, list(atoms), h, list(extents), given))
+    return Numbers(*_native.sum_numbers(request, list(atoms), h, list(extents), list(crowding), given))
+
+
+def _crowding(
+    f: Framework, of: Arguments, request: Request, values: tuple[Any, ...], filled: Numbers
+) -> tuple[float, ...]:
+    """The density around the atoms of each system over that of its cell; empty where all cells are filled."""
+    cells, atoms, _ = values
+    h = np.frombuffer(cells).reshape(-1, 3, 3)
+    r = np.ascontiguousarray(f.value("positions", of.positions), np.float64)
+    return tuple(_native.crowding(request, list(atoms), h, list(filled.cutoff), list(filled.heights), r) or ())
 
 
 def _lines(*key: Any) -> tuple[Any, ...]:

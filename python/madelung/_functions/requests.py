@@ -89,3 +89,5 @@ class Numbers(NamedTuple):
     """That of a sum over lists, in the unit of a pair's."""
     lines: tuple[Any, ...] = ()
     """Images along each axis of a direct sum, and lines of waves, as inputs of its op."""
+    by_crowding: bool = False
+    """Whether atoms that crowd in a part of their cells may change what is chosen."""

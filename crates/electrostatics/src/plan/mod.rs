@@ -16,6 +16,7 @@
 
 mod boundaries;
 mod compose;
+mod crowding;
 mod numbers;
 pub(crate) mod slabs;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod tests;
 pub use boundaries::Boundaries;
 pub(crate) use boundaries::row;
 pub use compose::compose;
+pub use crowding::crowding;
 pub use numbers::{Chosen, Prescription, Systems, extents, kinds, numbers};
 pub use slabs::height as slab_height;
 

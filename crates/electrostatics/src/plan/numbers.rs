@@ -1,8 +1,8 @@
 //! Parameters that a request leaves open, from cells and numbers of atoms.
 
 use super::boundaries::{Boundaries, row};
-use super::{Height, Kind, Parameter, Request, Sum, Terms, slabs};
-use crate::direct::{direct_parameters, listed_cost, training_cost, wave_lines};
+use super::{Height, Kind, Parameter, Request, Sum, Terms, crowding, slabs};
+use crate::direct::{crowded_parameters, direct_parameters, listed_cost, training_cost, wave_lines};
 use crate::kvectors::miller_indices_batch;
 use crate::mesh::{PrescribedMesh, SPLINE_ORDER};
 use crate::parameters::{Accuracy, each, ewald_parameters, per_system, pme_parameters};
@@ -20,6 +20,9 @@ pub struct Systems<'a> {
     /// The thickness of each slab along its normal, and a distance beyond all pairs of each other system. Where
     /// [`Terms::by_extents`] is false it may be empty.
     pub extents: &'a [f64],
+    /// The density around the atoms of each over that of its cell, by [`crowding`](super::crowding()). Empty: their cells are
+    /// filled.
+    pub crowding: &'a [f64],
 }
 
 /// Parameters that are prescribed, one for all systems or one for each.
@@ -64,6 +67,8 @@ pub struct Chosen {
     pub images: [i64; 3],
     /// Lines of waves of a direct sum: see [`wave_lines`].
     pub lines: (Vec<[i32; 3]>, Vec<i32>, Vec<i32>),
+    /// Whether cells are so much wider than cutoffs that [`crowding`](super::crowding()) may change what is chosen.
+    pub by_crowding: bool,
 }
 
 impl Chosen {
@@ -141,6 +146,7 @@ pub fn numbers(
             found.mesh[b] = own.mesh;
         }
         (found.heights[b], found.errors[b]) = (height, own.error);
+        found.by_crowding |= own.by_crowding;
         found.images = std::array::from_fn(|k| found.images[k].max(own.images[k]));
         found.cost += own.cost;
     }
@@ -232,6 +238,7 @@ struct Own {
     images: [i64; 3],
     error: f64,
     cost: f64,
+    by_crowding: bool,
 }
 
 struct Call<'a> {
@@ -261,6 +268,10 @@ impl<'a> Call<'a> {
 
     fn extent(&self, b: usize) -> f64 {
         self.systems.extents.get(b).copied().unwrap_or(0.0)
+    }
+
+    fn crowding(&self, b: usize) -> f64 {
+        self.systems.crowding.get(b).copied().unwrap_or(1.0)
     }
 
     /// The cell of a lattice, and the height of a slab's.
@@ -321,7 +332,10 @@ impl<'a> Call<'a> {
     fn choose(&self, is_direct: bool, b: usize, cell: &[[f64; 3]; 3], fixed: Prescribed) -> Result<Own> {
         // An empty system has nothing to sum, whatever the parameters.
         let (atoms, exponent) = (self.systems.atoms[b].max(1), self.request.exponent);
-        let volume = Cell::from_rows(*cell)?.volume();
+        let (lattice, crowding) = (Cell::from_rows(*cell)?, self.crowding(b));
+        let volume = lattice.volume();
+        let by_crowding =
+            |cutoff| self.request.given.readable && crowding::is_possible(atoms, &lattice, cutoff);
         if self.request.sum == Sum::Mesh {
             let given = PrescribedMesh {
                 alpha: fixed.alpha,
@@ -329,7 +343,7 @@ impl<'a> Call<'a> {
                 mesh_dimensions: self.given.mesh_dimensions.as_ref().map(|x| *row(x, b)),
                 spline_order: self.given.spline_order.as_ref().map(|x| *row(x, b)),
             };
-            let p = pme_parameters(atoms, cell, exponent, self.accuracy, given)?;
+            let p = pme_parameters((atoms, cell, crowding), exponent, self.accuracy, given)?;
             let [k1, k2, k3] = p.mesh_dimensions;
             return Ok(Own {
                 parameters: [p.alpha, p.cutoff, 0.0],
@@ -337,6 +351,7 @@ impl<'a> Call<'a> {
                 images: [1; 3],
                 error: p.predicted_force_error,
                 cost: p.cost(atoms, volume),
+                by_crowding: by_crowding(p.cutoff),
             });
         }
         let fixed = match (fixed.alpha, fixed.cutoff) {
@@ -347,10 +362,10 @@ impl<'a> Call<'a> {
             _ => fixed,
         };
         let (p, images) = if is_direct {
-            let of = |accuracy| direct_parameters(atoms, cell, accuracy, fixed);
+            let of = |accuracy| crowded_parameters(atoms, cell, crowding, accuracy, fixed);
             self.accuracy.met(fixed.is_open(), of, || of(None).ok())?
         } else {
-            (ewald_parameters(atoms, cell, exponent, self.accuracy, fixed)?, [1; 3])
+            (ewald_parameters((atoms, cell, crowding), exponent, self.accuracy, fixed)?, [1; 3])
         };
         Ok(Own {
             parameters: [p.alpha, p.cutoff, p.k_cutoff],
@@ -358,6 +373,7 @@ impl<'a> Call<'a> {
             images,
             error: p.predicted_force_error,
             cost: p.cost(atoms, volume),
+            by_crowding: by_crowding(p.cutoff),
         })
     }
 

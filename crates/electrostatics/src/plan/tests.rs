@@ -205,7 +205,7 @@ const CELLS: [[[f64; 3]; 3]; 2] = [[[10.0, 0.0, 0.0], [0.0, 10.0, 0.0], [0.0, 0.
 #[test]
 fn numbers_keep_what_is_given() {
     let request = of(&[CRYSTAL, OPEN], Given { cell: true, cutoff: true, ..Given::default() });
-    let systems = Systems { cells: &CELLS, atoms: &[100, 7], extents: &[] };
+    let systems = Systems { cells: &CELLS, atoms: &[100, 7], extents: &[], crowding: &[] };
     let given = Prescription { cutoff: Some(vec![4.5]), ..Prescription::default() };
     let found = numbers(&request, &terms(&request), systems, &given).unwrap();
     assert_eq!((found.cutoff[0], found.k_cutoff[1], found.alpha[1]), (4.5, 0.0, 1.0));
@@ -225,7 +225,7 @@ fn heights_of_slabs_do_not_depend_on_their_cell() {
     let request = of(&[SLAB], Given { cell: true, ..Given::default() });
     let found = [60.0, 8.0, 0.0].map(|height| {
         let cell = [[10.0, 0.0, 0.0], [0.0, 10.0, 0.0], [0.0, 0.0, height]];
-        let systems = Systems { cells: &[cell], atoms: &[64], extents: &[6.0] };
+        let systems = Systems { cells: &[cell], atoms: &[64], extents: &[6.0], crowding: &[] };
         numbers(&request, &terms(&request), systems, &Prescription::default()).unwrap()
     });
     assert!(found[0] == found[1] && found[1] == found[2]);
