@@ -334,14 +334,22 @@ def lattices(cells: int | None, axes: Any) -> int | None:
     return found[0] if found else None
 
 
+# The bits of all axes, and that of cells whose vectors say which are open.
+AXES_OF_CELL = 15
+
+
 def search_axes(axes: Any, cell: Any) -> tuple[Ints, int]:
-    """The periodic axes of a search: int32 (B, 3) for each system, or (0, 3) and the bits of those of all."""
+    """The periodic axes of a search: int32 (B, 3) for each system, or (0, 3) and the bits of those of all.
+
+    Without axes those of the cell, which the fourth bit asks for: vectors that are zero are open axes.
+    """
     if axes is not None and cell is None and any([x for row in axes for x in row]):
         refuse("cell", "lattice vectors for the periodic axes", "None")
     if axes is not None and len(axes) != 1:
         return axes.astype(np.int32), 0
-    bits = (cell is not None,) * 3 if axes is None else axes[0]
-    return np.zeros((0, 3), np.int32), sum(1 << k for k in range(3) if bits[k])
+    if axes is None:
+        return np.zeros((0, 3), np.int32), 0 if cell is None else AXES_OF_CELL
+    return np.zeros((0, 3), np.int32), sum(1 << k for k in range(3) if axes[0][k])
 
 
 def list_options(

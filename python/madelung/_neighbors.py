@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -210,7 +211,7 @@ def axes_of(pbc: Any, cell: Any) -> Axes:
     return None if axes is None or (cell is not None and axes.all()) else tuple(map(tuple, axes.tolist()))
 
 
-def check_axes(neighbors: Any, cell: Any, pbc: Any) -> None:
+def check_axes(neighbors: Any, cell: Any, pbc: Any, is_readable: Callable[..., bool]) -> None:
     """Refuses a list that was made with other periodic axes."""
     if not isinstance(neighbors, Neighbors):
         return
@@ -218,9 +219,19 @@ def check_axes(neighbors: Any, cell: Any, pbc: Any) -> None:
         if cell is not None:
             check.refuse("neighbors", "a list that was made with a cell", "one without")
         check.refuse("neighbors", "a list that was made without a cell", "one with")
-    if neighbors.pbc != axes_of(pbc, cell):
+    axes = axes_of(pbc, cell)
+    if neighbors.pbc != axes:
+        if cell is not None and is_readable(cell, neighbors.cell):
+            # Axes that are not given are those of the cell, of which vectors of zero are open.
+            rows = np.broadcast_arrays(*(_rows_of_axes(*x) for x in ((neighbors.pbc, neighbors.cell), (axes, cell))))
+            if np.array_equal(*rows):
+                return
         expected = f"a list for the periodic axes {pbc if pbc is not None else 'of the cell'}"
         check.refuse("neighbors", expected, f"one for {neighbors.pbc}")
+
+
+def _rows_of_axes(axes: Axes, cell: Any) -> np.ndarray:
+    return _array(cell).reshape(-1, 3, 3).any(-1) if axes is None else np.array(axes)
 
 
 def refuse_cell() -> None:

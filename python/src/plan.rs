@@ -1,12 +1,12 @@
 //! Plans of sums, as tuples of Python.
 
 use madelung::electrostatics::plan::{
-    self, Atoms, Given, Height, Input, Kind, Method, Parameter, Plan, Prescription, Sum, Systems, Term,
-    Terms, compose,
+    self, Atoms, Edge, Given, Height, Input, Kind, Method, Parameter, Plan, Prescription, Rows, Sum, Systems,
+    Term, Terms, compose,
 };
 use numpy::{PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
 
 use crate::call::exception;
 use crate::convert::{elements, triples};
@@ -31,6 +31,7 @@ struct GivenFields {
     slab_height: bool,
     narrow: bool,
     readable: bool,
+    unread_axes: bool,
 }
 
 /// The fields of `Request` of Python.
@@ -64,6 +65,7 @@ impl From<Request> for plan::Request {
             slab_height,
             narrow,
             readable,
+            unread_axes,
         } = of.given;
         Self {
             sum: if of.on_mesh { Sum::Mesh } else { Sum::Waves },
@@ -86,6 +88,7 @@ impl From<Request> for plan::Request {
                 slab_height,
                 narrow,
                 readable,
+                unread_axes,
             },
             kinds: of.kinds.map(|kinds| kinds.into_iter().map(|k| KINDS[usize::from(k)]).collect()),
         }
@@ -97,8 +100,34 @@ macro_rules! tuple {
     ($py:expr, $($x:expr),* $(,)?) => { ($($x,)*).into_pyobject($py).map(|x: Bound<'_, PyTuple>| x.into_any()) };
 }
 
-fn rows<'py>(py: Python<'py>, rows: &[Vec<i32>]) -> PyResult<Bound<'py, PyTuple>> {
-    PyTuple::new(py, rows.iter().map(|row| PyTuple::new(py, row)).collect::<PyResult<Vec<_>>>()?)
+/// Rows of systems, or the name of those that follow from an array of periodic axes.
+fn rows<'py, T: Clone + IntoPyObject<'py>>(py: Python<'py>, of: &Rows<T>) -> PyResult<Object<'py>> {
+    Ok(match of {
+        Rows::Known(rows) => PyTuple::new(py, rows.iter().cloned())?.into_any(),
+        Rows::Of(edge) => PyString::intern(py, edge_name(*edge)).into_any(),
+    })
+}
+
+/// The same of rows of several numbers.
+fn rows_of_axes<'py>(py: Python<'py>, of: &Rows<Vec<i32>>) -> PyResult<Object<'py>> {
+    match of {
+        Rows::Known(of) => {
+            let of = of.iter().map(|row| PyTuple::new(py, row)).collect::<PyResult<Vec<_>>>()?;
+            rows(py, &Rows::Known(of))
+        }
+        Rows::Of(edge) => rows::<i32>(py, &Rows::Of(*edge)),
+    }
+}
+
+fn edge_name(of: Edge) -> &'static str {
+    match of {
+        Edge::Open => "open",
+        Edge::Wire => "wire",
+        Edge::Slab => "slab",
+        Edge::Crystal => "crystal",
+        Edge::Lattice => "lattice",
+        Edge::NoLattice => "no_lattice",
+    }
 }
 
 fn name(of: Parameter) -> &'static str {
@@ -113,7 +142,7 @@ fn input<'py>(py: Python<'py>, of: &Input) -> PyResult<Object<'py>> {
     match of {
         Input::Argument(of) => tuple!(py, "argument", name(*of)),
         Input::Chosen(of) => tuple!(py, "chosen", name(*of)),
-        Input::Masked(x, of, other) => tuple!(py, "masked", *x, PyTuple::new(py, of)?, input(py, other)?),
+        Input::Masked(x, of, other) => tuple!(py, "masked", *x, rows(py, of)?, input(py, other)?),
         Input::Number(x) => tuple!(py, "number", *x),
         Input::Scalar(x) => tuple!(py, "scalar", *x),
         Input::Cutoff => tuple!(py, "cutoff"),
@@ -125,10 +154,10 @@ fn input<'py>(py: Python<'py>, of: &Input) -> PyResult<Object<'py>> {
         Input::WavesWithin(of, is_given) => tuple!(py, "waves_within", name(*of), *is_given),
         Input::Lines(is_given) => tuple!(py, "lines", *is_given),
         Input::Mesh(is_given) => tuple!(py, "mesh", *is_given),
-        Input::Integers(of) => tuple!(py, "integers", rows(py, of)?),
+        Input::Integers(of) => tuple!(py, "integers", rows_of_axes(py, of)?),
         Input::Widths => tuple!(py, "widths"),
         Input::ReachOfWidths => tuple!(py, "reach_of_widths"),
-        Input::Numbers(x) => tuple!(py, "numbers", PyTuple::new(py, x)?),
+        Input::Numbers(x) => tuple!(py, "numbers", rows(py, x)?),
     }
 }
 
@@ -137,22 +166,23 @@ fn terms<'py>(py: Python<'py>, of: &Terms) -> PyResult<Object<'py>> {
     let (inputs, numbered) = of.inputs();
     let mut found = vec![];
     for (Term { op, atoms: Atoms { lattice, charged }, .. }, (reals, rest)) in of.terms.iter().zip(numbered) {
-        let charged = charged.as_ref().map(|x| PyTuple::new(py, x)).transpose()?;
+        let charged = charged.as_ref().map(|x| rows(py, x)).transpose()?;
         let [reals, rest] = [reals, rest].map(|x| PyTuple::new(py, x));
         found.push(tuple!(py, op.as_str(), *lattice, charged, reals?, rest?)?);
     }
     let inputs = inputs.into_iter().map(|x| input(py, x)).collect::<PyResult<Vec<_>>>()?;
-    let upright = of.cells.upright.as_ref().map(|x| rows(py, x)).transpose()?;
+    let upright = of.cells.upright.as_ref().map(|x| rows_of_axes(py, x)).transpose()?;
     tuple!(
         py,
         PyTuple::new(py, inputs)?,
         PyTuple::new(py, found)?,
-        PyTuple::new(py, &of.cells.no_lattice)?,
+        rows(py, &of.cells.no_lattice)?,
         upright,
         of.cells.height == Height::Chosen,
         of.chooses,
         of.by_extents,
         of.is_direct,
+        of.refuses_slabs,
     )
 }
 
@@ -167,7 +197,7 @@ pub(crate) fn sum_plan(py: Python<'_>, request: Request) -> PyResult<Object<'_>>
             let by_extents =
                 request.pbc.as_ref().is_some_and(|rows| rows.iter().any(|row| row.contains(&false)));
             let open: Option<()> = None;
-            tuple!(py, none(), none(), none(), open, false, false, by_extents, false, none(), true)
+            tuple!(py, none(), none(), none(), open, false, false, by_extents, false, false, none(), true)
         }
         Plan::Parts(parts) => {
             let part = |(method, systems): &(Method, Vec<usize>)| {
@@ -176,7 +206,7 @@ pub(crate) fn sum_plan(py: Python<'_>, request: Request) -> PyResult<Object<'_>>
             };
             let parts = PyTuple::new(py, parts.iter().map(part).collect::<PyResult<Vec<_>>>()?)?;
             let open: Option<()> = None;
-            tuple!(py, none(), none(), none(), open, false, false, false, false, parts)
+            tuple!(py, none(), none(), none(), open, false, false, false, false, false, parts)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Charges that are not periodic along all axes: the correction of an Ewald sum for slabs, and the damped shifted force.
 
-use crate::declare::{charged, coincident_charges, energies, summed};
+use crate::declare::{charged, charged_in, coincident_charges, energies, summed};
 use madelung_core::Result;
 use madelung_core::op::{Constraint, Op};
 use madelung_core::runtime::Kernel;
@@ -144,7 +144,7 @@ pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
         summed(op, per_system, &["positions", "charges", "cell", "strain"])
     });
     let forces = both.map(|per_system| {
-        let op = charged("damped_shifted_force", per_system, &["alpha"])
+        let op = charged_in("damped_shifted_force", per_system, &["alpha"], Constraint::Finite)
             .explain(|args| coincident_charges(args, |_| true))
             .lattice("positions", "cell", "atoms")
             .pairs("pairs", "Atom")

@@ -28,8 +28,9 @@ madelung_core::kernels! {
         let h = cell[b];
         let g = h + h * strain[b];
         let volume = abs(dot(row(g, 0), cross(row(g, 1), row(g, 2))));
-        // Cells without a background may span none.
-        let is_needed = volume > 0.0 || abs(background[b]) > 0.0;
+        // Cells without a background may span none; one with a vector of zero, an open axis, has none.
+        let shortest = min(dot(row(g, 0), row(g, 0)), min(dot(row(g, 1), row(g, 1)), dot(row(g, 2), row(g, 2))));
+        let is_needed = volume > 0.0 || (abs(background[b]) > 0.0 && shortest > 0.0);
         background_scale[b] = if is_needed { 2.0 * PI * background[b] / volume } else { 0.0 };
     }
 

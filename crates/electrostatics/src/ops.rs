@@ -130,7 +130,10 @@ impl ChargeSum {
     fn op(&self, namespace: &str, name: &str, sum: Option<&Arc<Op>>, parts: &[Part]) -> Result<Arc<Op>> {
         let per_system = sum.is_none();
         let total = if per_system { "_total" } else { "" };
-        let op = self.arguments(Op::new(namespace, &format!("{}_{name}{total}", self.prefix), 1));
+        // Pairs do not need a volume: vectors along open axes may be zero.
+        let has_waves = parts.iter().any(|part| matches!(part, Part::Reciprocal | Part::Mesh));
+        let cells = if has_waves { Constraint::Cell } else { Constraint::Finite };
+        let op = self.arguments(Op::new(namespace, &format!("{}_{name}{total}", self.prefix), 1), cells);
         let op = parts.iter().fold(op, |op, part| match part {
             Part::Real => real(op),
             Part::Exclusions => exclusions(op),
@@ -182,14 +185,14 @@ impl ChargeSum {
         summed(op, per_system, if is_saved { &by } else { &[] })
     }
 
-    fn arguments(&self, op: OpBuilder) -> OpBuilder {
+    fn arguments(&self, op: OpBuilder, cells: Constraint) -> OpBuilder {
         let op = op
             .real("positions", &["Atom", "3"])
             .force()
             .real("charges", &["Atom"])
             .real("cell", &["System", "3", "3"])
             .geometry()
-            .must_be(Constraint::Cell)
+            .must_be(cells)
             .real("alpha", &["System"])
             .must_be(Constraint::Positive);
         self.parameters

@@ -84,6 +84,7 @@ fn request_of(
         slab_height: given.slab_height.is_some(),
         narrow: system.is_narrow(),
         readable: true,
+        unread_axes: false,
     };
     Request { sum, method, exponent: 1, pbc: Some(system.pbc.clone()), given, kinds: None }
 }
@@ -163,10 +164,10 @@ fn lattice_cells(
 ) -> Vec<[[f64; 3]; 3]> {
     let Cells { no_lattice, upright, height } = &terms.cells;
     let of = |(b, cell): (usize, &[[f64; 3]; 3])| {
-        if *row(no_lattice, b) {
+        if *row(no_lattice.known(), b) {
             return std::array::from_fn(|k| std::array::from_fn(|n| f64::from(u8::from(k == n))));
         }
-        let open = upright.as_ref().and_then(|axes| row(axes, b).iter().position(|x| *x == 1));
+        let open = upright.as_ref().and_then(|axes| row(axes.known(), b).iter().position(|x| *x == 1));
         let heights = match height {
             Height::Argument => given.slab_height.as_ref(),
             _ => chosen.map(|x| &x.heights),
@@ -265,7 +266,7 @@ impl<'a> Call<'a> {
         let cells = of_lattice.map(|x| Array::from_f64(dtype, &[system.systems(), 3, 3], x)).transpose()?;
         let charged = term.atoms.charged.as_ref().map(|factors| {
             let mut q = system.charges.to_f64()?;
-            q.iter_mut().zip(system.batch.idx()).for_each(|(q, b)| *q *= *row(factors, *b as usize));
+            q.iter_mut().zip(system.batch.idx()).for_each(|(q, b)| *q *= *row(factors.known(), *b as usize));
             Array::from_f64(dtype, &[q.len()], &q)
         });
         let charged = charged.transpose()?;
@@ -294,10 +295,10 @@ impl<'a> Call<'a> {
             Input::Argument(Parameter::KCutoff) => each(self.given.k_cutoff.as_deref().unwrap_or_default()),
             Input::Chosen(of) => self.chosen().of(*of).to_vec(),
             Input::Number(x) => vec![*x; systems],
-            Input::Numbers(x) => each(x),
+            Input::Numbers(x) => each(x.known()),
             Input::Masked(value, rows, other) => {
                 let rest = self.of_systems(other)?;
-                (0..systems).map(|b| if *row(rows, b) { *value } else { rest[b] }).collect()
+                (0..systems).map(|b| if *row(rows.known(), b) { *value } else { rest[b] }).collect()
             }
             other => return Err(Error::Unsupported(format!("{other:?} for each system"))),
         })
@@ -351,6 +352,7 @@ impl<'a> Call<'a> {
                 vec![Made::Own(Box::new(Mesh::of_systems(&mesh)?))]
             }
             Input::Integers(rows) => {
+                let rows = rows.known();
                 let each: Vec<i32> = (0..systems).flat_map(|b| row(rows, b).clone()).collect();
                 let is_flat = rows[0].len() == 1;
                 let array = if is_flat { Array::from(each) } else { Array::from(each.as_chunks::<3>().0) };

@@ -10,6 +10,8 @@ use madelung_core::{Error, Result};
 pub enum Periodic<'a> {
     /// Axes that all systems share.
     All([bool; 3]),
+    /// Those of each cell: axes whose vectors are zero are open.
+    OfCells,
     /// The axes of each system, int32 (B, 3) on the device, or (1, 3) for all: 0 for open axes.
     Each(View<'a>),
 }
@@ -33,7 +35,8 @@ pub(crate) struct OnHost<'a> {
 }
 
 impl<'a> Atoms<'a> {
-    /// Atoms with a name, whose periodic axes are rows of integers, or without a row the bits of `axes`; without a cutoff.
+    /// Atoms with a name, whose periodic axes are rows of integers, or without a row the bits of `axes`; the fourth bit
+    /// says that vectors of zero are open axes. Without a cutoff.
     pub(crate) fn new(
         (name, positions): (&str, &'a View<'a>),
         cell: &'a View<'a>,
@@ -52,6 +55,7 @@ impl<'a> Atoms<'a> {
         // Without a system there is no cell.
         let is_open = cell.is_none() && batch.sizes()[1] == Some(0);
         let pbc = match pbc.shape()[0] {
+            0 if cell.is_some() && axes >> 3 & 1 != 0 => Periodic::OfCells,
             rows if rows == 0 || is_open => {
                 Periodic::All(std::array::from_fn(|k| !is_open && axes >> k & 1 != 0))
             }
@@ -80,6 +84,10 @@ impl<'a> Atoms<'a> {
         let cells = self.cell.map(View::to_f64).transpose()?;
         let axes = match &self.pbc {
             Periodic::All(axes) => vec![*axes],
+            Periodic::OfCells => {
+                let rows = cells.as_deref().unwrap_or_default().as_chunks::<3>().0.as_chunks::<3>().0;
+                rows.iter().map(|rows| rows.map(|row| row != [0.0; 3])).collect()
+            }
             Periodic::Each(rows) => rows
                 .to_i32("pbc")?
                 .as_chunks()

@@ -68,6 +68,47 @@ def _read_axes(f: Framework, pbc: Any) -> Any:
     return axes.tolist()
 
 
+def open_axes(f: Framework, cell: Any, pbc: Any) -> list[list[bool]] | None:
+    """Periodic axes of a call without `pbc` whose cell has vectors of zero, which are open axes; None of others.
+
+    Values are read, so calls ask only where they read them anyway, or where a cell has been refused.
+    """
+    if pbc is not None or cell is None or not f.is_readable(cell):
+        return None
+    h = check.cells(f.value("cell", cell)).reshape(-1, 9)
+    # No row is zero where no element of the diagonal is.
+    if np.count_nonzero(h[:, ::4]) == 3 * len(h):
+        return None
+    rows = h.reshape(-1, 3, 3).any(-1)
+    return None if rows.all() else rows.tolist()
+
+
+def periodic_axes(f: Framework, cell: Any, pbc: Any) -> Any:
+    """The periodic axes of a call in Python's own types, by its cell where `pbc` is not given."""
+    return axes_of(f, open_axes(f, cell, pbc) if pbc is None else pbc) or ((cell is not None,) * 3,)
+
+
+def of_kind(axes: Any, kind: str) -> Any:
+    """Numbers of systems that are of a kind, from an array (B, 3) of periodic axes, by the names in plans: integers for
+    the op of open systems, of wires and of slabs (1 along the axis that is periodic, or open), and truths."""
+    count = axes.sum(-1)
+    if kind == "open":
+        return (1 - axes[:, 0]) * (count == 0)
+    if kind in ("wire", "slab"):
+        return axes * (count == 1)[:, None] if kind == "wire" else (1 - axes) * (count == 2)[:, None]
+    return {"crystal": count == 3, "lattice": count > 1, "no_lattice": count < 2}[kind]
+
+
+# The cell of systems that are no lattice.
+_UNIT = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+
+
+def with_unit_cells(f: Framework, systems: Any, cell: Any, count: Any) -> Any:
+    """The cells of `count` systems, with the unit cell for some of them."""
+    found = f.where(systems, _UNIT, cell)
+    return found[0] if len(cell.shape) == 2 and count == 1 else found
+
+
 def each_system(rows: Any, systems: Any) -> Any:
     """A row for each system, from rows of each or one of all."""
     if len(rows) not in (1, systems):
@@ -104,6 +145,16 @@ def slab_correction(
     along its normal. Zero for all other systems.
     """
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    rows = [[int(not x and sum(row) == 2) for x in row] for row in axes_of(f, pbc) or ((True,) * 3,)]
-    axes = np.array(each_system(rows, system.systems), np.int32)
+    if f.has_no_value(pbc):
+        periodic = f.axes("pbc", pbc, system)
+        axes, is_none = of_kind(periodic, "slab"), periodic.sum(-1) != 2
+    else:
+        rows = periodic_axes(f, cell, pbc)
+        is_none = tuple([sum(row) != 2 for row in rows])
+        slabs = [[int(not x and sum(row) == 2) for x in row] for row in rows]
+        axes = np.array(each_system(slabs, system.systems), np.int32)
+    if f.has_no_value(pbc) or any([sum(row) < 2 for row in rows]):
+        # Cells of molecules and wires are not looked at.
+        cell = with_unit_cells(f, is_none, cell, system.systems)
+        system = f.system(positions, charges, cell, batch_idx)
     return f.energies("slab_correction", system, (), (f.indices(axes, system.positions),), wanted)

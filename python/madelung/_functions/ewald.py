@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from madelung import _arguments as check
-from madelung._functions.boundaries import BOUNDARIES, LATTICES, SLAB_CORRECTION, SLAB_HEIGHT, axes_of, each_system
+from madelung._functions.boundaries import (
+    BOUNDARIES,
+    LATTICES,
+    SLAB_CORRECTION,
+    SLAB_HEIGHT,
+    axes_of,
+    each_system,
+    open_axes,
+)
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function, text
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
@@ -305,7 +313,7 @@ def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any, pbc: Any, sl
     """
     systems = len(check.cells(f.value("cell", cell)).reshape(-1, 3, 3))
     radii = check.per_system("k_cutoff", f.value("k_cutoff", k_cutoff), systems)
-    axes = axes_of(f, pbc)
+    axes = axes_of(f, open_axes(f, cell, pbc) if pbc is None else pbc)
     if axes is not None:
         periodic = each_system(axes, systems)
         # Systems that are no lattice have no waves.
@@ -313,10 +321,10 @@ def generate_miller_indices(f: Framework, cell: Any, k_cutoff: Any, pbc: Any, sl
         if any([sum(row) == 2 for row in periodic]):
             if slab_height is None:
                 check.refuse("slab_height", "the height of the cell of slabs, to which the waves belong", "None")
-            open_axes = np.array([[not x and sum(row) == 2 for x in row] for row in periodic], np.int32)
+            axis = np.array([[not x and sum(row) == 2 for x in row] for row in periodic], np.int32)
             heights = np.array(check.per_system("slab_height", f.value("slab_height", slab_height), systems))
             cell = (cell if hasattr(cell, "shape") else np.asarray(cell, np.float64)).reshape((systems, 3, 3))
             heights = f.numbers(np.broadcast_to(heights, (systems,)).copy(), cell)
-            (cell,) = f.op("upright_cells", cell, heights, f.indices(open_axes, cell))
+            (cell,) = f.op("upright_cells", cell, heights, f.indices(axis, cell))
     indices, of = f.waves(cell, radii, systems)
     return f.copied(indices), f.copied(of)

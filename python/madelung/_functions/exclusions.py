@@ -25,7 +25,7 @@ EXCLUSIONS = Parameter(
     without=("cuda",),
 )
 
-NO_AXIS, ALL_AXES = 0, 7
+NO_AXIS = 0
 
 
 class Excluded(NamedTuple):
@@ -72,7 +72,7 @@ def excluded_pairs(f: Framework, system: Any, atoms: tuple[Any, ...], exclusions
     check.fits("exclusions", factors, (count,))
     _, cell, pbc, _ = atoms
     axes = f.indices(np.empty((0, 3), np.int32), r) if pbc is None else f.axes("pbc", pbc, system)
-    along = NO_AXIS if cell is None else ALL_AXES
+    along = NO_AXIS if cell is None else check.AXES_OF_CELL
     *found, exclusion_of = f.search("exclusion_list", r, h, axes, pairs, images, idx, along)
     return Excluded((*found, FULL + CHECKED), exclusion_of, factors)
 

@@ -204,7 +204,7 @@ class Framework(Protocol):
         By the implicit function theorem the minimum has two derivatives where the framework has them."""
         ...
 
-    def where(self, systems: tuple[bool, ...], value: Any, x: Any) -> Any:
+    def where(self, systems: Any, value: Any, x: Any) -> Any:
         """An array of systems with a value in the rows of some of them: with derivatives where it has them."""
         ...
 
@@ -275,6 +275,10 @@ class Framework(Protocol):
 
     def value(self, name: str, x: Any) -> Any:
         """An array as one of NumPy; anything else as it is."""
+        ...
+
+    def has_no_value(self, x: Any) -> bool:
+        """Whether it is an array of a graph or a transform."""
         ...
 
     def is_readable(self, *given: Any) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung._functions.boundaries import axes_of, each_system
+from madelung._functions.boundaries import axes_of, each_system, of_kind
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
 from madelung._functions.framework import Framework
@@ -87,8 +87,12 @@ def gaussian_correction(
         reach = f.untraced(reach_of_widths, f, spreads)
     pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, reach)
     reach = check.UNBOUNDED if reach is None else reach
-    axes = axes_of(f, pbc) or ((cell is not None,) * 3,)
-    background = np.array([float(all(row)) for row in each_system(axes, system.systems)])
+    if f.has_no_value(pbc):
+        background = of_kind(f.axes("pbc", pbc, system), "crystal")
+    else:
+        # A cell with a vector of zero has none.
+        axes = axes_of(f, pbc) or ((cell is not None,) * 3,)
+        background = np.array([float(all(row)) for row in each_system(axes, system.systems)])
     inputs = (spreads, f.numbers(background, system.positions), *pairs, reach)
     return f.energies("gaussian_correction", system, (), inputs, wanted)
 

@@ -28,7 +28,8 @@ def pairs_of(
     Without a given list the cutoff may be a list of those of each system, which a device has the largest of.
     """
     positions, cell, pbc, batch_idx = atoms
-    check_axes(lists[0], cell, pbc)
+    if not f.has_no_value(pbc):
+        check_axes(lists[0], cell, pbc, f.is_readable)
     pairs = f.listed(system, lists, None if isinstance(cutoff, list) else cutoff)
     if pairs is not None:
         return pairs

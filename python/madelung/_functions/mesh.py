@@ -8,7 +8,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung._functions.boundaries import BOUNDARIES, LATTICES, SLAB_CORRECTION, SLAB_HEIGHT, axes_of
+from madelung._functions.boundaries import BOUNDARIES, LATTICES, SLAB_CORRECTION, SLAB_HEIGHT, periodic_axes
 from madelung._functions.channels import ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
 from madelung._functions.ewald import DERIVATIVES, SYSTEM, SYSTEM_OF_CHANNELS
@@ -173,12 +173,9 @@ def particle_mesh_ewald(
     each system as if it were alone.
     In graphs, under transforms and on devices given parameters are taken as they are.
     """
-    no_lattice: tuple[bool, ...] = (False,)
-    if mesh[1] is not None:
-        # A spacing asks for the cells of lattices.
-        axes = axes_of(f, pbc) or ((cell is not None,) * 3,)
-        no_lattice = tuple([sum(row) < 2 for row in axes])
-    nodes = _given(f, cell, mesh, no_lattice)
+    # Nodes that are so far apart are counted along the vectors of the cell.
+    rows = () if mesh[1] is None else periodic_axes(f, cell, pbc)
+    nodes = _given(f, cell, mesh, tuple([sum(row) < 2 for row in rows]))
     parameters = (alpha, cutoff, None, (None, None), nodes)
     others = (exclusions, exponent, widths, accuracy, None)
     slabs = (pbc, slab_correction, slab_height)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from madelung import _arguments as check
-from madelung._functions.boundaries import axes_of
+from madelung._functions.boundaries import periodic_axes
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function, text
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
@@ -80,8 +80,8 @@ def coulomb(
     damping = check.number("alpha", alpha)
     if damping < 0.0:
         check.refuse("alpha", "a number from 0 up", damping)
-    is_open = not any([x for row in axes_of(f, pbc) or ((cell is not None,),) for x in row])
-    if cutoff is None and is_open and damping == 0.0:
+    is_open = cutoff is None and not any([x for row in periodic_axes(f, cell, pbc) for x in row])
+    if is_open and damping == 0.0:
         given = {"pbc": pbc, "lists": lists, "exclusions": exclusions, "exponent": exponent}
         return summed(f, arguments(positions, charges, cell, batch_idx, **given), False, outputs)
     h = f.no_cell(positions) if cell is None else cell

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung._functions.boundaries import axes_of, each_system
+from madelung._functions.boundaries import axes_of, each_system, of_kind, open_axes, with_unit_cells
 from madelung._functions.exclusions import Excluded, excluded_pairs, without
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import reach_of_widths, widest_of
@@ -62,7 +63,7 @@ class Call(NamedTuple):
     system: Any
     """Its atoms, in the cells that are given."""
     axes: Any
-    """The periodic axes of each system or of all, in Python's own types."""
+    """The periodic axes of each system or of all, in Python's own types; or, where nobody has read them, an array."""
     plan: Plan
     numbers: Any
     """The parameters that `plan::numbers` has chosen."""
@@ -71,27 +72,60 @@ class Call(NamedTuple):
 
 def summed(f: Framework, of: Arguments, on_mesh: bool, outputs: tuple[Any, ...]) -> Any:
     """The results of a sum."""
+    try:
+        return _summed(f, of, on_mesh, outputs)
+    except (ValueError, RuntimeError):
+        axes = open_axes(f, of.cell, of.pbc)
+        if axes is None:
+            raise
+    # A cell was refused that has open axes.
+    return _summed(f, changed(of, pbc=axes), on_mesh, outputs)
+
+
+def _summed(f: Framework, of: Arguments, on_mesh: bool, outputs: tuple[Any, ...]) -> Any:
     call, inputs = prepared(f, of, on_mesh)
     if call.plan.parts:
         return _in_parts(f, call.of, call.axes, call.plan.parts, outputs)
-    return evaluated(call, inputs, f.outputs(outputs))
+    results = evaluated(call, inputs, f.outputs(outputs))
+    return _without_slabs(call, results, outputs) if call.plan.refuses_slabs else results
+
+
+def _without_slabs(call: Call, results: Any, outputs: tuple[Any, ...]) -> Any:
+    """The results with NaN for slabs, which are not permitted, where the periodic axes have no values."""
+    f, (like, _, idx) = call.f, call.f.atoms(call.system)
+    is_slab = f.axes("pbc", call.of.pbc, call.system).sum(-1) == 2
+    each = f.where(is_slab, math.nan, f.numbers(np.ones(call.system.systems), like))
+    _, reduction, _, _, virial, _ = outputs
+    of_atoms, several = f.taken(each, idx), results if isinstance(results, tuple) else (results,)
+    factors = [of_atoms] * len(several)
+    factors[0] = each if reduction == "system" else of_atoms
+    factors[-1] = each if virial else factors[-1]
+    found = tuple([x * by.reshape(-1, *[1] * (len(x.shape) - 1)) for x, by in zip(several, factors)])
+    return found if isinstance(results, tuple) else found[0]
 
 
 def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any]]:
     """A call with all that its plan chooses and searches for, and the inputs of its ops."""
     positions, charges, cell, batch_idx = of.positions, of.charges, of.cell, of.batch_idx
     system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
-    axes = axes_of(f, of.pbc)
+    is_unread = f.has_no_value(of.pbc)
+    axes = f.axes("pbc", of.pbc, system) if is_unread else axes_of(f, of.pbc)
     accuracy = None if of.accuracy is None else check.positive("accuracy", of.accuracy)
     cutoff = _cutoff(f, of, system.systems)
     if cutoff is not of.cutoff or accuracy is not of.accuracy:
         of = changed(of, cutoff=cutoff, accuracy=accuracy)
     request = _request(f, of, system, axes, on_mesh)
     plan, values = f.planned(request), None
+    if is_unread and plan.chooses:
+        # What is chosen is chosen from values.
+        return prepared(f, changed(of, pbc=axes_of(f, of.pbc)), on_mesh)
     if plan.asks or plan.chooses:
         values = f.untraced(_values, f, of, system, axes, plan.by_extents)
         if axes is None and values[0] is None:
             return prepared(f, of._replace(pbc=values[1]), on_mesh)
+    if plan.refuses_slabs:
+        # They are summed as open systems, and NaN in the end.
+        axes = axes * (axes.sum(-1) != 2)[:, None]
     if plan.asks:
         kinds = _kinds(request, *values, of.accuracy)
         if batch_idx is not None and str(f.atoms(system)[2].dtype).rpartition(".")[2] not in ("int32", "int64"):
@@ -104,8 +138,13 @@ def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any
         numbers = f.untraced(_numbers, f, of, system, request, values, plan.is_direct)
     if plan.parts:
         return Call(f, of, system, axes, plan, None, None), []
-    check_neutral(f, (positions, charges, cell, batch_idx), request.exponent, plan.no_lattice)
-    if False not in plan.no_lattice and f.is_readable(of.positions, of.charges, of.cell, of.batch_idx):
+    if not is_unread:
+        check_neutral(f, (positions, charges, cell, batch_idx), request.exponent, plan.no_lattice)
+    if (
+        not is_unread
+        and False not in plan.no_lattice
+        and f.is_readable(of.positions, of.charges, of.cell, of.batch_idx)
+    ):
         _check_unused(f, of, system, request)
     if of.widths is not None:
         _check_widths(f, of, system, request)
@@ -157,11 +196,11 @@ def parameters(f: Framework, of: Arguments, on_mesh: bool, is_read: bool = False
 
 def estimated(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Numbers, bool]:
     """The same of systems that are all lattices, and whether there is one that is no batch."""
-    if of.pbc is None and not check.cells(f.value("cell", of.cell)).any(-1).all():
-        check.refuse("cell", "three lattice vectors, or `pbc`", "a vector that is zero")
-    for row in axes_of(f, of.pbc) or ():
+    rows = open_axes(f, of.cell, of.pbc) if of.pbc is None else axes_of(f, of.pbc)
+    for row in rows or ():
         if sum(row) < 2:
-            check.refuse("pbc", "two or three periodic axes: other sums have no parameters", list(row))
+            expected = "two or three periodic axes: other sums have no parameters"
+            check.refuse("cell" if of.pbc is None else "pbc", expected, list(row))
     # All of its arrays are read, and checked.
     single = f.values(of.positions, of.charges, of.cell, of.batch_idx).single
     return parameters(f, of, on_mesh, True), single
@@ -215,6 +254,7 @@ def _check_widths(f: Framework, of: Arguments, system: Any, request: Request) ->
 
 
 def _request(f: Framework, of: Arguments, system: Any, axes: Any, on_mesh: bool) -> Request:
+    is_unread = not (axes is None or isinstance(axes, tuple))
     given = Given(
         of.alpha is not None,
         of.cutoff is not None,
@@ -230,7 +270,8 @@ def _request(f: Framework, of: Arguments, system: Any, axes: Any, on_mesh: bool)
         check.flag("slab_correction", of.slab_correction),
         of.slab_height is not None,
         system.positions.dtype.itemsize == 4,
-        f.is_readable(of.positions, of.charges, of.cell, of.batch_idx),
+        not is_unread and f.is_readable(of.positions, of.charges, of.cell, of.batch_idx),
+        is_unread,
     )
     if of.lists[-1] is not False and not given.list and check.flag("half_fill", of.lists[-1]):
         check.refuse("half_fill", "False without a list", True)
@@ -240,7 +281,7 @@ def _request(f: Framework, of: Arguments, system: Any, axes: Any, on_mesh: bool)
         for p, x in zip(LISTS.parameters[:-1], of.lists):
             if x is not None:
                 check.refuse(p.name, 'None with `method="direct"`', check.described(x))
-    return Request(on_mesh, of.method, power_of(of.exponent), axes, given, None)
+    return Request(on_mesh, of.method, power_of(of.exponent), None if is_unread else axes, given, None)
 
 
 # Values.
@@ -338,10 +379,6 @@ def _lines(*key: Any) -> tuple[Any, ...]:
 # Atoms.
 
 
-# The cell of systems that are no lattice.
-_UNIT = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-
-
 def _cells(call: Call) -> Any:
     """The cells of the sum over the lattice."""
     f, plan, h = call.f, call.plan, call.of.cell
@@ -352,12 +389,24 @@ def _cells(call: Call) -> Any:
         else:
             heights = f.per_system("slab_height", call.of.slab_height, of)
         single = len(h.shape) == 2 and of.systems == 1
-        axes = f.indices(np.array(each_system(plan.upright, of.systems), np.int32), like)
+        axes = f.indices(_numbers_of_rows(call, plan.upright, np.int32), like)
         (h,) = f.op("upright_cells", f.atoms(of)[1], heights, axes)
         h = h[0] if single else h
-    if True not in plan.no_lattice:
+    if isinstance(plan.no_lattice, tuple) and True not in plan.no_lattice:
         return h
-    return f.where(plan.no_lattice, _UNIT, h)
+    return with_unit_cells(f, _systems(call, plan.no_lattice), h, call.system.systems)
+
+
+def _systems(call: Call, rows: Any) -> Any:
+    """Truths of systems: those of a plan, or from an array of periodic axes."""
+    return rows if isinstance(rows, tuple) else of_kind(call.axes, rows)
+
+
+def _numbers_of_rows(call: Call, rows: Any, dtype: Any = np.float64) -> Any:
+    """Numbers of each system: those of a plan, or from an array of periodic axes."""
+    if not isinstance(rows, tuple):
+        return of_kind(call.axes, rows)
+    return np.array(each_system(rows, call.system.systems), dtype)
 
 
 def _atoms(call: Call, cells: Any, charged: Any) -> Any:
@@ -373,7 +422,7 @@ def _atoms(call: Call, cells: Any, charged: Any) -> Any:
     if charged is None:
         return system
     r, _, idx = f.atoms(system)
-    factors = f.taken(f.numbers(np.array(each_system(charged, call.system.systems)), r), idx)
+    factors = f.taken(f.numbers(_numbers_of_rows(call, charged), r), idx)
     return f.system(positions, charges * factors, cells, batch_idx)
 
 
@@ -389,10 +438,10 @@ def _chosen(call: Call, name: str) -> tuple[Any, ...]:
     return (x if call.plan.is_direct else call.f.per_system(name, list(x), call.system),)
 
 
-def _masked(call: Call, value: float, systems: tuple[bool, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+def _masked(call: Call, value: float, systems: Any, other: tuple[Any, ...]) -> tuple[Any, ...]:
     kind, *rest = other
     (x,) = _INPUTS[kind](call, *rest)
-    return (call.f.where(systems, value, x),)
+    return (call.f.where(_systems(call, systems), value, x),)
 
 
 def _number(call: Call, x: float) -> tuple[Any, ...]:
@@ -479,13 +528,14 @@ def meshes(nodes: Any, order: Any, systems: Any) -> list[int]:
 
 
 def _integers(call: Call, rows: Any) -> tuple[Any, ...]:
-    each = each_system(rows, call.system.systems)
-    values: Any = [x for (x,) in each] if len(rows[0]) == 1 else each
-    return (call.f.indices(np.array(values, np.int32), call.system.positions),)
+    values = _numbers_of_rows(call, rows, np.int32)
+    # One number of each system, or one along each axis.
+    values = values[:, 0] if isinstance(rows, tuple) and len(rows[0]) == 1 else values
+    return (call.f.indices(values, call.system.positions),)
 
 
 def _reals(call: Call, x: Any) -> tuple[Any, ...]:
-    return (call.f.numbers(np.array(each_system(x, call.system.systems)), call.system.positions),)
+    return (call.f.numbers(_numbers_of_rows(call, x), call.system.positions),)
 
 
 def _widths(call: Call) -> tuple[Any, ...]:

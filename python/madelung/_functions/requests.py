@@ -26,6 +26,7 @@ class Given(NamedTuple):
     slab_height: bool
     narrow: bool
     readable: bool
+    unread_axes: bool
 
 
 class Request(NamedTuple):
@@ -45,12 +46,15 @@ class Plan(NamedTuple):
     inputs: tuple[tuple[Any, ...], ...]
     terms: tuple[tuple[Any, ...], ...]
     """Op, whether in the cells of the sum over the lattice, factors of charges, numbers of its inputs: real, others."""
-    no_lattice: tuple[bool, ...]
-    upright: tuple[tuple[int, ...], ...] | None
+    no_lattice: tuple[bool, ...] | str
+    """Rows of systems, here and in inputs; or the kind of systems that they are of, by an array of periodic axes."""
+    upright: tuple[tuple[int, ...], ...] | str | None
     chooses_height: bool
     chooses: bool
     by_extents: bool
     is_direct: bool
+    refuses_slabs: bool
+    """Whether slabs are not permitted, and `pbc` has no values by which they could be refused."""
     parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Of sums of some systems each: methods and systems."""
     asks: bool = False

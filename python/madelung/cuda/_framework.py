@@ -262,6 +262,11 @@ class Cuda(Stream, Immediate):
         return x.numpy() if isinstance(x, Array) else x
 
     @staticmethod
+    def has_no_value(x: Any) -> bool:
+        """See `Framework`."""
+        return False
+
+    @staticmethod
     def is_readable(*given: Any) -> bool:
         """See `Framework`."""
         return False

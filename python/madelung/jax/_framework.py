@@ -142,7 +142,8 @@ class Jax(Immediate):
         """See `Framework`."""
         x = jnp.asarray(x)
         value = jnp.asarray(value, x.dtype)
-        return jnp.where(np.reshape(systems, (-1, *[1] * value.ndim)), value, x)
+        shape = (-1, *[1] * value.ndim)
+        return jnp.where(systems.reshape(shape) if hasattr(systems, "shape") else np.reshape(systems, shape), value, x)
 
     @staticmethod
     def indices(values: Any, like: Any) -> Any:
@@ -324,6 +325,8 @@ class Jax(Immediate):
     def value(name: str, x: Any) -> Any:
         """See `Framework`."""
         return given.value(name, x) if isinstance(x, jax.Array) else x
+
+    has_no_value = staticmethod(given.is_traced)
 
     @staticmethod
     def is_readable(*arrays: Any) -> bool:

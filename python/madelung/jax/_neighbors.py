@@ -236,7 +236,7 @@ class NeighborList(_NeighborList):
             check.refuse("cell", f"{neighbors.cell.shape}, as the list was allocated with", h.shape)
         if isinstance(pbc, jax.core.Tracer):
             check.refuse("pbc", "flags with values under `jit`, those of the list", "a traced array")
-        check_axes(neighbors, cell, pbc)
+        check_axes(neighbors, cell, pbc, lambda *x: not given.is_traced(*x))
         axes = None if neighbors.pbc is None else np.array(neighbors.pbc)
         of_atoms, systems = _systems(len(r), h, batch_idx, None)
         flags = self._flags(neighbors, r, h, of_atoms, systems)

@@ -312,6 +312,11 @@ class Numpy(Immediate):
         return x
 
     @staticmethod
+    def has_no_value(x: Any) -> bool:
+        """See `Framework`."""
+        return False
+
+    @staticmethod
     def is_readable(*given: Any) -> bool:
         """See `Framework`."""
         return True

@@ -93,7 +93,8 @@ class Calls:
     @staticmethod
     def where(systems: Any, value: Any, x: torch.Tensor) -> torch.Tensor:
         """See `Framework`."""
-        chosen, value = torch.tensor(systems, device=x.device), x.new_tensor(value)
+        chosen = systems if isinstance(systems, torch.Tensor) else torch.tensor(systems, device=x.device)
+        value = x.new_tensor(value)
         return torch.where(chosen.reshape(-1, *[1] * value.dim()), value, x)
 
     @staticmethod
@@ -149,6 +150,11 @@ class Calls:
     def flags(x: torch.Tensor) -> torch.Tensor:
         """See `Framework`."""
         return x != 0
+
+    @staticmethod
+    def has_no_value(x: Any) -> bool:
+        """See `Framework`."""
+        return isinstance(x, torch.Tensor) and given.is_traced(x)
 
     @staticmethod
     def axes(name: str, x: Any, system: Any) -> torch.Tensor:

@@ -148,7 +148,7 @@ class NeighborList(_NeighborList):
             former = [index, columns.reshape(-1, lanes), images]
             form = int(neighbors.form == "clusters")
             sizes = (form, index.shape[0], columns.shape[0], lanes, images.shape[0])
-        bits = 0 if cell is None else 7
+        bits = 0 if cell is None else check.AXES_OF_CELL
         rows = r.new_empty((0, 3), dtype=torch.int32)
         if axes is not None and len(axes) == 1:
             bits = sum(1 << k for k in range(3) if axes[0][k])

@@ -3,8 +3,8 @@
 use super::boundaries::Boundaries;
 use super::numbers::OPEN_REACH;
 use super::{
-    Atoms, Cells, Given, Height, Input, Kind, Method, Pairs, Parameter, Plan, Request, Sum, Term, Terms,
-    UNBOUNDED,
+    Atoms, Cells, Edge, Given, Height, Input, Kind, Method, Pairs, Parameter, Plan, Request, Rows, Sum, Term,
+    Terms, UNBOUNDED,
 };
 use madelung_core::{Error, Result};
 
@@ -49,6 +49,10 @@ fn check(request: &Request, edges: &Boundaries) -> Result<()> {
     let (given, p) = (&request.given, request.exponent);
     if !(1..=6).contains(&p) {
         return Err(Error::argument("exponent", "1 to 6", p.to_string()));
+    }
+    if p > 1 && given.unread_axes {
+        let expected = "flags of Python with `exponent` above 1";
+        return Err(Error::argument("pbc", expected, "an array without values"));
     }
     if p > 1 && (edges.slabs().is_some() || edges.wires().is_some()) {
         return Err(Error::argument("exponent", "1 with slabs and wires", p.to_string()));
@@ -97,7 +101,7 @@ impl Composer<'_> {
 
     /// The atoms of a sum over the lattice: those of other systems have no charge.
     fn lattice(&self) -> Atoms {
-        Atoms { lattice: true, charged: self.edges.charged(|axes| axes > 1) }
+        Atoms { lattice: true, charged: self.edges.charged(Edge::Lattice) }
     }
 
     fn given_atoms() -> Atoms {
@@ -114,7 +118,7 @@ impl Composer<'_> {
     /// The sums over all pairs of wires and of open systems. With exclusions they take a list without these, of which pairs
     /// within a cutoff count.
     fn whole(&self, terms: &mut Vec<Term>, pairs: Option<(Input, Input)>) {
-        let mut term = |name: &str, axes: usize, rows: Option<Vec<Vec<i32>>>| {
+        let mut term = |name: &str, edge: Edge, rows: Option<Rows<Vec<i32>>>| {
             let Some(rows) = rows else { return };
             let Some((pairs, reach)) = pairs.clone().filter(|_| self.given.exclusions) else {
                 let (op, rest) = (name.to_string(), vec![Input::Integers(rows)]);
@@ -128,16 +132,16 @@ impl Composer<'_> {
                 Input::Scalar(1.0),
                 Input::Scalar(1.0),
             ];
-            let atoms = Atoms { lattice: false, charged: self.edges.charged(|n| n == axes) };
+            let atoms = Atoms { lattice: false, charged: self.edges.charged(edge) };
             terms.push(Term { op: format!("{name}_without"), atoms, reals: vec![], rest });
         };
-        term("wire_summation", 1, self.edges.wires());
-        term("open_summation", 0, self.edges.open());
+        term("wire_summation", Edge::Wire, self.edges.wires());
+        term("open_summation", Edge::Open, self.edges.open());
     }
 
     /// The sum of an inverse power over all pairs of open systems, which a list has: one that is not split.
     fn open_power(&self, terms: &mut Vec<Term>, pairs: Input) {
-        let atoms = Atoms { lattice: false, charged: self.edges.charged(|axes| axes == 0) };
+        let atoms = Atoms { lattice: false, charged: self.edges.charged(Edge::Open) };
         let unsplit = if self.given.narrow { 1e-10 } else { 1e-30 };
         let reals = vec![Input::Number(unsplit), Input::Number(f64::from(self.request.exponent))];
         let rest = vec![pairs, Input::Scalar(UNBOUNDED)];
@@ -172,6 +176,7 @@ impl Composer<'_> {
             chooses: (has_lattice && (is_left || is_stated || by_slabs)) || is_searched,
             by_extents: by_slabs || is_searched,
             is_direct,
+            refuses_slabs: self.edges.refuses_slabs(),
         }
     }
 
@@ -251,7 +256,7 @@ impl Composer<'_> {
             let search = (!given.list).then(|| Box::new(Input::ReachOfWidths));
             let far = if given.list { Input::Scalar(UNBOUNDED) } else { Input::ReachOfWidths };
             let pairs = Input::Pairs(Pairs { search, without: false });
-            let rest = vec![Input::Widths, Input::Numbers(self.edges.backgrounds()), pairs, far];
+            let rest = vec![Input::Widths, Input::Numbers(self.edges.factors(Edge::Crystal)), pairs, far];
             let op = "gaussian_correction".to_string();
             terms.push(Term { op, atoms: Self::given_atoms(), reals: vec![], rest });
         }

@@ -101,6 +101,8 @@ pub struct Given {
     pub narrow: bool,
     /// Whether values of arrays can be read.
     pub readable: bool,
+    /// Whether the periodic axes are an array without values, as in a graph: [`Request::pbc`] is then None.
+    pub unread_axes: bool,
 }
 
 /// Sum that is asked for.
@@ -138,6 +140,57 @@ pub enum Parameter {
     KCutoff,
 }
 
+/// Kinds of systems by the number of their periodic axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// None.
+    Open,
+    /// One.
+    Wire,
+    /// Two.
+    Slab,
+    /// Three.
+    Crystal,
+    /// Two or three.
+    Lattice,
+    /// One or none.
+    NoLattice,
+}
+
+impl Edge {
+    /// Whether systems with so many periodic axes are of this kind.
+    pub fn has(self, axes: usize) -> bool {
+        match self {
+            Self::Open => axes == 0,
+            Self::Wire => axes == 1,
+            Self::Slab => axes == 2,
+            Self::Crystal => axes == 3,
+            Self::Lattice => axes > 1,
+            Self::NoLattice => axes < 2,
+        }
+    }
+}
+
+/// Numbers of each system, or of all: one row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rows<T> {
+    /// Those that the periodic axes of the request say.
+    Known(Vec<T>),
+    /// 1 for systems of a kind and 0 for others, to be computed from the array of periodic axes: one number of a system, or
+    /// along each axis 1 for the periodic one of a wire, and for the open one of a slab.
+    Of(Edge),
+}
+
+impl<T> Rows<T> {
+    /// The rows of a request that says the periodic axes.
+    pub(crate) fn known(&self) -> &[T] {
+        match self {
+            Self::Known(rows) => rows,
+            Self::Of(_) => unreachable!("callers of Rust have periodic axes"),
+        }
+    }
+}
+
 /// Inputs of an op.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
@@ -146,7 +199,7 @@ pub enum Input {
     /// A parameter that [`numbers`] chooses.
     Chosen(Parameter),
     /// An input whose rows of some systems hold a number.
-    Masked(f64, Vec<bool>, Box<Input>),
+    Masked(f64, Rows<bool>, Box<Input>),
     /// A number for every system.
     Number(f64),
     /// A scalar.
@@ -166,13 +219,13 @@ pub enum Input {
     /// Nodes and orders of meshes; whether those that the caller gives.
     Mesh(bool),
     /// Integers of each system, or of all: one row.
-    Integers(Vec<Vec<i32>>),
+    Integers(Rows<Vec<i32>>),
     /// Widths of Gaussian charges.
     Widths,
     /// Distance beyond which Gaussian charges of these widths are points.
     ReachOfWidths,
     /// A number of each system, or of all.
-    Numbers(Vec<f64>),
+    Numbers(Rows<f64>),
 }
 
 /// A neighbour list.
@@ -190,7 +243,7 @@ pub struct Atoms {
     /// Whether in the cells of the sum over the lattice, [`Cells`], in place of those that the caller gives.
     pub lattice: bool,
     /// Factors of the charges of each system, or of all; None: 1.
-    pub charged: Option<Vec<f64>>,
+    pub charged: Option<Rows<f64>>,
 }
 
 /// One op of a sum.
@@ -221,9 +274,9 @@ pub enum Height {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cells {
     /// Systems that are no lattice: their charges count in other terms, and their cell is the unit one.
-    pub no_lattice: Vec<bool>,
+    pub no_lattice: Rows<bool>,
     /// 1 along the open axis of slabs, whose vector is replaced by the normal times a height; None: no system's is.
-    pub upright: Option<Vec<Vec<i32>>>,
+    pub upright: Option<Rows<Vec<i32>>>,
     /// Source of the height.
     pub height: Height,
 }
@@ -241,6 +294,8 @@ pub struct Terms {
     pub by_extents: bool,
     /// Whether the sum over the lattice is a direct one.
     pub is_direct: bool,
+    /// Whether there may be slabs that are not permitted: their results are to be NaN.
+    pub refuses_slabs: bool,
 }
 
 /// Numbers of the inputs of a term among those of all terms: real ones, and those behind the prefactor.

@@ -259,7 +259,7 @@ impl<'a> Call<'a> {
         }
         given.check(count)?;
         let accuracy = Accuracy::of(given.accuracy, request.given.narrow)?;
-        Ok(Self { request, systems, given, no_lattice: edges.no_lattice(), edges, accuracy })
+        Ok(Self { request, systems, given, no_lattice: edges.no_lattice().known().to_vec(), edges, accuracy })
     }
 
     fn is_open(&self, b: usize) -> bool {

@@ -1,10 +1,11 @@
 use super::*;
+use madelung_core::Error;
 
 /// The terms of a request, each as a line: its op, the factors of its charges, and its inputs.
 fn lines(request: &Request) -> Vec<String> {
     let Plan::Sum(sum) = compose(request).unwrap() else { panic!("{request:?} asks, or has parts") };
     let line = |term: &Term| {
-        let charged = term.atoms.charged.as_ref().map(|x| format!(" {x:?}")).unwrap_or_default();
+        let charged = term.atoms.charged.as_ref().map(|x| format!(" {}", rows(x))).unwrap_or_default();
         let inputs: Vec<String> = term.reals.iter().chain(&term.rest).map(word).collect();
         format!("{}{charged}: {}", term.op, inputs.join(", "))
     };
@@ -28,10 +29,17 @@ fn word(input: &Input) -> String {
         Input::WavesWithin(_, is_given) => format!("waves within {is_given}"),
         Input::Lines(is_given) => format!("lines {is_given}"),
         Input::Mesh(is_given) => format!("mesh {is_given}"),
-        Input::Integers(rows) => format!("{rows:?}"),
+        Input::Integers(x) => rows(x),
         Input::Widths => "widths".into(),
         Input::ReachOfWidths => "reach of widths".into(),
-        Input::Numbers(x) => format!("{x:?}"),
+        Input::Numbers(x) => rows(x),
+    }
+}
+
+fn rows<T: std::fmt::Debug>(of: &Rows<T>) -> String {
+    match of {
+        Rows::Known(rows) => format!("{rows:?}"),
+        Rows::Of(edge) => format!("{edge:?}").to_lowercase(),
     }
 }
 
@@ -94,6 +102,31 @@ fn systems_that_are_no_lattice_have_terms_of_their_own() {
         lines(&of(&[WIRE], Given { cell: true, ..Given::default() })),
         ["wire_summation: [[0, 1, 0]]"]
     );
+}
+
+#[test]
+fn axes_without_values_have_the_terms_of_all_systems_that_are_permitted() {
+    let given = Given { unread_axes: true, ..whole() };
+    let request = |given| Request { given, ..Request::default() };
+    let slabs = lines(&request(Given { slabs: true, slab_height: true, ..given }));
+    assert_eq!(
+        slabs,
+        [
+            "ewald_summation lattice: given alpha or 1, list, cutoff, waves",
+            "slab_correction lattice: slab",
+            "wire_summation: wire",
+            "open_summation: open",
+        ]
+    );
+    let none = terms(&request(given));
+    assert!(none.refuses_slabs && !none.chooses && none.cells.upright.is_none());
+    assert_eq!(none.terms.len(), 3);
+    assert!(!terms(&of(&[CRYSTAL, OPEN], whole())).refuses_slabs);
+    // Without a cell nobody can say whether there are axes.
+    for (given, name) in [(Given { cell: false, ..given }, "cell"), (given, "pbc")] {
+        let error = compose(&Request { exponent: 6, ..request(given) }).unwrap_err();
+        assert!(matches!(error, Error::Argument { argument, .. } if argument == name));
+    }
 }
 
 #[test]

@@ -8,13 +8,18 @@ FUNCTION geometry(Search a, System* systems) {
   bool open[3];
   double frame[9], unit[9];
   bool finite = true;
-  for (int k = 0; k < 3; ++k) open[k] = a.pbc ? a.pbc[(a.each > 1 ? 3 * b : 0) + k] == 0 : (a.axes >> k & 1) == 0;
   for (int n = 0; n < 9; ++n) {
     const i64 at = (a.cells > 1 ? 9 * b : 0) + n;
     frame[n] = !a.cell ? 0 : a.cell_is_wide ? ((const double*)a.cell)[at] : double(((const float*)a.cell)[at]);
     finite = finite && fabs(frame[n]) <= 1.7976931348623157e308;
-    s.rows[n] = open[n / 3] ? 0 : frame[n];
   }
+  for (int k = 0; k < 3; ++k) {
+    const double* row = frame + 3 * k;
+    // The fourth bit: axes whose vectors are zero are open.
+    const bool zero = (a.axes >> 3 & 1) && row[0] == 0 && row[1] == 0 && row[2] == 0;
+    open[k] = a.pbc ? a.pbc[(a.each > 1 ? 3 * b : 0) + k] == 0 : (a.axes >> k & 1) == 0 || zero;
+  }
+  for (int n = 0; n < 9; ++n) s.rows[n] = open[n / 3] ? 0 : frame[n];
   const int periodic = 3 - open[0] - open[1] - open[2];
   if (periodic == 0) {
     for (int n = 0; n < 9; ++n) frame[n] = n % 4 == 0;

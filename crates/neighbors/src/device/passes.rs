@@ -242,7 +242,7 @@ impl DeviceFrame<'_> {
                 }
                 Ok(())
             }
-            Periodic::All(_) => Ok(()),
+            Periodic::All(_) | Periodic::OfCells => Ok(()),
         }
     }
 
@@ -250,6 +250,7 @@ impl DeviceFrame<'_> {
     pub(super) fn call(&self, cutoff: f64, cell_size: f64, kind: Kind, word: u64) -> Call {
         let (pbc, axes, each) = match self.pbc {
             Periodic::Each(each) => (address(each), 0, each.shape()[0]),
+            Periodic::OfCells => (0, 15, 0),
             Periodic::All(axes) => (0, (0..3).map(|k| i64::from(axes[k]) << k).sum(), 0),
         };
         Call {
