@@ -89,14 +89,19 @@ def periodic_axes(f: Framework, cell: Any, pbc: Any) -> Any:
 
 
 def of_kind(axes: Any, kind: str) -> Any:
-    """Numbers of systems that are of a kind, from an array (B, 3) of periodic axes, by the names in plans: integers for
-    the op of open systems, of wires and of slabs (1 along the axis that is periodic, or open), and truths."""
+    """Whether systems are of a kind, by an array (B, 3) of periodic axes and the names that plans have for kinds."""
     count = axes.sum(-1)
+    if kind in ("lattice", "no_lattice"):
+        return count > 1 if kind == "lattice" else count < 2
+    return count == ("open", "wire", "slab", "crystal").index(kind)
+
+
+def integers_of_kind(axes: Any, kind: str) -> Any:
+    """1 for systems that are open, along the periodic axis of wires, and along the open axis of slabs; else 0."""
+    found = of_kind(axes, kind)
     if kind == "open":
-        return (1 - axes[:, 0]) * (count == 0)
-    if kind in ("wire", "slab"):
-        return axes * (count == 1)[:, None] if kind == "wire" else (1 - axes) * (count == 2)[:, None]
-    return {"crystal": count == 3, "lattice": count > 1, "no_lattice": count < 2}[kind]
+        return (1 - axes[:, 0]) * found
+    return (axes if kind == "wire" else 1 - axes) * found[:, None]
 
 
 # The cell of systems that are no lattice.
@@ -147,7 +152,7 @@ def slab_correction(
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     if f.has_no_value(pbc):
         periodic = f.axes("pbc", pbc, system)
-        axes, is_none = of_kind(periodic, "slab"), periodic.sum(-1) != 2
+        axes, is_none = integers_of_kind(periodic, "slab"), periodic.sum(-1) != 2
     else:
         rows = periodic_axes(f, cell, pbc)
         is_none = tuple([sum(row) != 2 for row in rows])

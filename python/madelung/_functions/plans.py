@@ -13,7 +13,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung._functions.boundaries import axes_of, each_system, of_kind, open_axes, with_unit_cells
+from madelung._functions.boundaries import axes_of, each_system, integers_of_kind, of_kind, open_axes, with_unit_cells
 from madelung._functions.exclusions import Excluded, excluded_pairs, without
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import reach_of_widths, widest_of
@@ -389,7 +389,7 @@ def _cells(call: Call) -> Any:
         else:
             heights = f.per_system("slab_height", call.of.slab_height, of)
         single = len(h.shape) == 2 and of.systems == 1
-        axes = f.indices(_numbers_of_rows(call, plan.upright, np.int32), like)
+        axes = f.indices(_integers_of(call, plan.upright), like)
         (h,) = f.op("upright_cells", f.atoms(of)[1], heights, axes)
         h = h[0] if single else h
     if isinstance(plan.no_lattice, tuple) and True not in plan.no_lattice:
@@ -402,11 +402,19 @@ def _systems(call: Call, rows: Any) -> Any:
     return rows if isinstance(rows, tuple) else of_kind(call.axes, rows)
 
 
-def _numbers_of_rows(call: Call, rows: Any, dtype: Any = np.float64) -> Any:
-    """Numbers of each system: those of a plan, or from an array of periodic axes."""
+def _factors_of(call: Call, rows: Any) -> Any:
+    """A number of each system."""
     if not isinstance(rows, tuple):
         return of_kind(call.axes, rows)
-    return np.array(each_system(rows, call.system.systems), dtype)
+    return np.array(each_system(rows, call.system.systems))
+
+
+def _integers_of(call: Call, rows: Any) -> Any:
+    """Integers of each system: one, or one along each axis."""
+    if not isinstance(rows, tuple):
+        return integers_of_kind(call.axes, rows)
+    each = np.array(each_system(rows, call.system.systems), np.int32)
+    return each.reshape(-1) if len(rows[0]) == 1 else each
 
 
 def _atoms(call: Call, cells: Any, charged: Any) -> Any:
@@ -422,7 +430,7 @@ def _atoms(call: Call, cells: Any, charged: Any) -> Any:
     if charged is None:
         return system
     r, _, idx = f.atoms(system)
-    factors = f.taken(f.numbers(_numbers_of_rows(call, charged), r), idx)
+    factors = f.taken(f.numbers(_factors_of(call, charged), r), idx)
     return f.system(positions, charges * factors, cells, batch_idx)
 
 
@@ -528,14 +536,11 @@ def meshes(nodes: Any, order: Any, systems: Any) -> list[int]:
 
 
 def _integers(call: Call, rows: Any) -> tuple[Any, ...]:
-    values = _numbers_of_rows(call, rows, np.int32)
-    # One number of each system, or one along each axis.
-    values = values[:, 0] if isinstance(rows, tuple) and len(rows[0]) == 1 else values
-    return (call.f.indices(values, call.system.positions),)
+    return (call.f.indices(_integers_of(call, rows), call.system.positions),)
 
 
 def _reals(call: Call, x: Any) -> tuple[Any, ...]:
-    return (call.f.numbers(_numbers_of_rows(call, x), call.system.positions),)
+    return (call.f.numbers(_factors_of(call, x), call.system.positions),)
 
 
 def _widths(call: Call) -> tuple[Any, ...]:
