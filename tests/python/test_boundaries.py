@@ -260,3 +260,85 @@ def test_jax() -> None:
         lists = mj.find_neighbors(of_slab[0], 6.0, of_slab[2])
         jitted = jax.jit(lambda r, q, h: mj.dsf(r, q, 6.0, 0.3, h, neighbors=lists).sum())
         assert float(jitted(*of_slab)) == pytest.approx(mn.dsf(r[36:], q[36:], 6.0, 0.3, SLAB).sum(), rel=1e-13)
+
+
+ZERO_VECTORS = [np.zeros((3, 3)), np.diag([0.0, 9.0, 0.0]), np.array([[9.0, 0.0, 0.0], [1.0, 9.0, 0.0], [0.0] * 3])]
+GIVEN: dict[str, Any] = {"alpha": 1.0, "cutoff": 3.0, "slab_correction": True, "slab_height": 30.0}
+CALLS: dict[str, Any] = {
+    "nothing given": lambda m, r, q, h, w, b: m.ewald_summation(r, q, h, slab_correction=True, **b),
+    "waves": lambda m, r, q, h, w, b: m.ewald_summation(r, q, h, miller_indices=w, **GIVEN, **b),
+    "k_cutoff": lambda m, r, q, h, w, b: m.ewald_summation(r, q, h, k_cutoff=4.0, **GIVEN, **b),
+    "a list": lambda m, r, q, h, w, b: m.ewald_summation(
+        r, q, h, miller_indices=w, neighbors=m.find_neighbors(r, 3.0, h), **GIVEN, **b
+    ),
+    "a mesh": lambda m, r, q, h, w, b: m.particle_mesh_ewald(r, q, h, mesh_dimensions=(12, 12, 32), **GIVEN, **b),
+    "direct": lambda m, r, q, h, w, b: m.ewald_summation(r, q, h, method="direct", slab_correction=True, **b),
+    "coulomb": lambda m, r, q, h, w, b: m.coulomb(r, q, h, cutoff=3.0, **b),
+    "damped": lambda m, r, q, h, w, b: m.coulomb(r, q, h, cutoff=3.0, alpha=0.5, **b),
+    "dsf": lambda m, r, q, h, w, b: m.dsf(r, q, 3.0, cell=h, **b),
+    "gaussians": lambda m, r, q, h, w, b: m.gaussian_correction(r, q, 0.0 * q + 0.5, h, **b),
+    "pairs": lambda m, r, q, h, w, b: m.neighbor_list(r, 3.0, h, return_distances=True, **b)[-1],
+    "nearest": lambda m, r, q, h, w, b: m.knn(r, r, 2, cell=h, **b)[0],
+}
+
+
+def check_zero_vectors(call: str, m: Any, convert: Any) -> None:
+    """Without `pbc` a call with such a cell is the call that says its axes, whatever else is given."""
+    waves = mn.generate_miller_indices(np.diag([9.0, 9.0, 30.0]), 2.0)[0]
+    r, q, w = (convert(x) for x in (*cloud(9, 10, 4.0), waves))
+    for cell in ZERO_VECTORS:
+        h = convert(cell)
+        found, expected = (CALLS[call](m, r, q, h, w, b) for b in ({}, {"pbc": cell.any(-1).tolist()}))
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_vectors_of_zero_are_open_axes(call: str) -> None:
+    check_zero_vectors(call, mn, np.asarray)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_vectors_of_zero_are_open_axes_in_torch(call: str) -> None:
+    torch, mt = required("torch"), required("madelung.torch")
+    check_zero_vectors(call, mt, torch.tensor)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_vectors_of_zero_are_open_axes_in_jax(call: str) -> None:
+    jax, mj = required("jax"), required("madelung.jax")
+    with jax.enable_x64(True):
+        check_zero_vectors(call, mj, jax.numpy.asarray)
+
+
+def test_cells_of_zeros_are_molecules() -> None:
+    """Against a sum over pairs by hand; other functions know them, too."""
+    r, q = cloud(10, 12, 5.0)
+    energies, forces, potentials, virial = direct(r, q)
+    for found in (
+        mn.ewald_summation(r, q, ZERO_VECTORS[0], 1.0, cutoff=3.0, k_cutoff=4.0, **EVERYTHING),
+        mn.particle_mesh_ewald(r, q, ZERO_VECTORS[0], 1.0, cutoff=3.0, mesh_dimensions=(8, 8, 8), **EVERYTHING),
+        mn.coulomb(r, q, ZERO_VECTORS[0], **EVERYTHING),
+        mn.coulomb(r, q, ZERO_VECTORS[0], neighbors=mn.find_neighbors(r, 2.0, ZERO_VECTORS[0]), **EVERYTHING),
+    ):
+        for a, b in zip(found, (energies, forces, potentials, virial)):
+            assert np.abs(a - b).max() < 2e-14 * np.abs(b).max()
+    cells = np.stack([ZERO_VECTORS[0], CELL])
+    both = np.concatenate([r, r]), np.concatenate([q, q]), np.repeat(np.arange(2, dtype=np.int32), 12)
+    correction = mn.slab_correction(both[0], both[1], cells, [[False] * 3, [True] * 3], batch_idx=both[2])
+    assert not correction.any()
+    indices, of = mn.generate_miller_indices(cells, 3.0)
+    alone, _ = mn.generate_miller_indices(CELL, 3.0)
+    assert np.array_equal(indices, alone) and (of == 1).all()
+
+
+def test_estimates_of_slabs_by_their_cells() -> None:
+    r, q = cloud(11, 10, 4.0)
+    for estimate in (mn.estimate_ewald_parameters, mn.estimate_pme_parameters):
+        assert estimate(r, q, ZERO_VECTORS[2]) == estimate(r, q, ZERO_VECTORS[2], pbc=[True, True, False])
+        with pytest.raises(ValueError, match="`cell`: expected two or three periodic axes: other sums have no"):
+            estimate(r, q, ZERO_VECTORS[0])
+    with pytest.raises(ValueError, match="`cell`: expected three lattice vectors .* that span a volume"):
+        # Of waves that are given nobody knows the cell.
+        mn.ewald_summation(
+            r, q, ZERO_VECTORS[2], 1.0, cutoff=3.0, miller_indices=np.array([[1, 0, 0]], np.int32), slab_correction=True
+        )

@@ -26,7 +26,9 @@ _POINTS = Parameter("points", "reals", text("(N, 3), of the queries' dtype, anyw
 _FEATURES = Parameter("features", "reals", text("(N, F), of the queries' dtype, or of half precision."))
 _SIGMA = Parameter("sigma", "per_system", text("length σ of the weight, one for all systems or (B,)."))
 _CELL = CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic."))
-_PBC = PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", jax="No traced array."))
+_PBC = PBC.but(
+    text=text("(3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero.", jax="No traced array.")
+)
 _BATCHES = (
     Parameter(
         "query_batch_idx",

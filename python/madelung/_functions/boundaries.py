@@ -40,16 +40,21 @@ BOUNDARIES = PBC.but(
         "(3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all "
         "pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and all images "
         "along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of both count with "
-        "`exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`. None for all: True, "
-        "or without a cell False.",
-        jax="No traced array.",
+        "`exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`. None for all: the "
+        "axes of the cell whose vectors are not zero.",
+        torch="In a compiled graph a tensor where all else is given: a given list is taken as made for these axes, "
+        "slabs without `slab_correction` are NaN, and without `pbc` no vector may be zero.",
+        jax="Under `jit` a traced array where all else is given: a given list is taken as made for these axes, slabs "
+        "without `slab_correction` are NaN, and without `pbc` no vector may be zero.",
         cuda="An array of NumPy; True everywhere.",
     )
 )
 
 LATTICES = PBC.but(
     text=text(
-        "(3,) or (B, 3) of bool, the periodic axes, two or three. None: all axes of the cell.", jax="No traced array."
+        "(3,) or (B, 3) of bool, the periodic axes, two or three. None: the axes of the cell whose vectors are not "
+        "zero.",
+        jax="No traced array.",
     )
 )
 
@@ -127,9 +132,7 @@ def each_system(rows: Any, systems: Any) -> Any:
     CELL,
     PBC.but(
         default=REQUIRED,
-        text=text(
-            "(3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab.", jax="No traced array."
-        ),
+        text=text("(3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab."),
     ),
     KEYWORDS,
     BATCH_IDX,

@@ -290,7 +290,7 @@ def estimate_ewald_parameters(
     PBC.but(
         text=text(
             "(3,) or (B, 3) of bool, the periodic axes: systems with fewer than two have no waves, and slabs those of "
-            "a cell of `slab_height`. None: all axes of the cell.",
+            "a cell of `slab_height`. None: the axes of the cell whose vectors are not zero.",
             jax="No traced array.",
         )
     ),

@@ -52,7 +52,7 @@ SPREADS = WIDTHS.but(
         )
     ),
     LISTS,
-    PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", jax="No traced array.")),
+    PBC.but(text=text("(3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero.")),
     BATCH_IDX,
     OUTPUTS,
     STREAM,

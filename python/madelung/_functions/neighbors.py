@@ -22,7 +22,7 @@ _ATOMS = (
     CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.")),
     PBC.but(
         text=text(
-            "(3,) or (B, 3) of bool, or one for all axes. None: all axes of a cell are periodic.",
+            "(3,) or (B, 3) of bool, or one for all axes. None: the axes of a cell whose vectors are not zero.",
             cuda="An array of NumPy.",
         ),
     ),

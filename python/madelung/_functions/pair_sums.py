@@ -50,7 +50,7 @@ _UNSPLIT = (1e-30, 1e-10)
     LISTS,
     EXCLUSIONS,
     EXPONENT,
-    PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", jax="No traced array.")),
+    PBC.but(text=text("(3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero.")),
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -96,7 +96,7 @@ def coulomb(
     excluded = excluded_pairs(f, system, atoms, exclusions)
     pairs = without(f, pairs_of(f, system, atoms, lists, search), excluded)
     reach = check.UNBOUNDED if reach is None else reach
-    split = f.per_system("alpha", damping or _UNSPLIT["float32" in str(positions.dtype)], system)
+    split = f.per_system("alpha", damping or _UNSPLIT[int("float32" in str(positions.dtype))], system)
     law = law_of(f, system, split, exponent)
     left_out = excluded and excluded.term(law, reach, (1.0, 0.0))
     return total(f, system, wanted, (f"{law.prefix}_real_space", law.reals, (*pairs, reach)), left_out)
@@ -113,7 +113,7 @@ def coulomb(
     ),
     KEYWORDS,
     LISTS,
-    PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", jax="No traced array.")),
+    PBC.but(text=text("(3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero.")),
     BATCH_IDX,
     OUTPUTS,
     STREAM,

@@ -93,7 +93,12 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
         KEYWORDS,
         _TAPER,
         LISTS,
-        PBC.but(text=text("(3,) or (B, 3) of bool. None: all axes of a cell are periodic.", cuda="An array of NumPy.")),
+        PBC.but(
+            text=text(
+                "(3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero.",
+                cuda="An array of NumPy.",
+            )
+        ),
         BATCH_IDX,
         _OUTPUTS,
         STREAM,

@@ -144,7 +144,8 @@ class Calls:
     @staticmethod
     def taken(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """See `Framework`."""
-        return x.index_select(0, rows)
+        # Under `vmap` PyTorch 2.7 takes indices of 64 bits alone.
+        return x.index_select(0, rows.long() if given.is_transformed(x) else rows)
 
     @staticmethod
     def flags(x: torch.Tensor) -> torch.Tensor:

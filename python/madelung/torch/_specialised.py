@@ -26,8 +26,8 @@ transforms_active: Callable[[], bool] = torch._C._are_functorch_transforms_activ
 Given, Result = ParamSpec("Given"), TypeVar("Result")
 
 _WHY = (
-    "sizes depend on values here: make lists, cutoffs, alpha and Miller indices outside of the graph, and give them, "
-    "and `pbc` as flags of Python (`pbc.tolist()`)"
+    "sizes depend on values here: make lists, cutoffs, alpha, Miller indices and `slab_height` outside of the graph, "
+    "and give them; where one of them is open, `pbc` has to be flags of Python (`pbc.tolist()`)"
 )
 
 
