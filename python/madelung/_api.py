@@ -63,7 +63,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
             k: how many points each query has, from 1 up.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. JAX: No traced array.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. JAX: No traced array.
             query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees
                 the points of its own.
             order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
@@ -110,7 +110,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
             radius: largest distance of a point that counts, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. JAX: No traced array.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. JAX: No traced array.
             query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees
                 the points of its own.
             max_neighbors: the most points that a query may have. None: as many as there are. PyTorch: None on a device,
@@ -154,7 +154,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Args:
             points: (N, 3), float32 or float64 or of half precision, anywhere.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. JAX: No traced array.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. JAX: No traced array.
             batch_idx: (N,), the system of each point, sorted.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
@@ -199,7 +199,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             radius: largest distance of a point that counts, in L. JAX: A Python number.
             sigma: length σ of the weight, one for all systems or (B,).
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. JAX: No traced array.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. JAX: No traced array.
             weight: exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance.
             normalize: whether sums are divided by the sum of their weights and `eps`.
             eps: added to the sum of weights: a query without a point then has zeros.
@@ -249,7 +249,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             k: how many points each query has, from 1 up.
             sigma: length σ of the weight, one for all systems or (B,).
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. JAX: No traced array.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. JAX: No traced array.
             weight: exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance, relative to the largest: so weights
                 never vanish together.
             query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees
@@ -308,7 +308,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 charges and the results, which are split and joined on the host.
             cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. CUDA:
                 With `batch_idx`, a cell (3, 3) makes the call wait.
-            pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab. JAX: No traced array.
+            pbc: (3,) or (B, 3) of bool, the periodic axes: a system with two of them is a slab.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -371,8 +371,11 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 all pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and
                 all images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of
                 both count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`.
-                None for all: True, or without a cell False. JAX: No traced array. CUDA: An array of NumPy; True
-                everywhere.
+                None for all: the axes of the cell whose vectors are not zero. PyTorch: In a compiled graph a tensor
+                where all else is given: a given list is taken as made for these axes, slabs without `slab_correction`
+                are NaN, and without `pbc` no vector may be zero. JAX: Under `jit` a traced array where all else is
+                given: a given list is taken as made for these axes, slabs without `slab_correction` are NaN, and
+                without `pbc` no vector may be zero. CUDA: An array of NumPy; True everywhere.
             slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
                 `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
                 along the open axis does not count, and may be zero. JAX: Under `jit` give `slab_height`.
@@ -707,8 +710,11 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 all pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and
                 all images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of
                 both count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`.
-                None for all: True, or without a cell False. JAX: No traced array. CUDA: An array of NumPy; True
-                everywhere.
+                None for all: the axes of the cell whose vectors are not zero. PyTorch: In a compiled graph a tensor
+                where all else is given: a given list is taken as made for these axes, slabs without `slab_correction`
+                are NaN, and without `pbc` no vector may be zero. JAX: Under `jit` a traced array where all else is
+                given: a given list is taken as made for these axes, slabs without `slab_correction` are NaN, and
+                without `pbc` no vector may be zero. CUDA: An array of NumPy; True everywhere.
             slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
                 `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
                 along the open axis does not count, and may be zero. JAX: Under `jit` give `slab_height`.
@@ -784,8 +790,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,).
             exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
-            pbc: (3,) or (B, 3) of bool, the periodic axes, two or three. None: all axes of the cell. JAX: No traced
-                array.
+            pbc: (3,) or (B, 3) of bool, the periodic axes, two or three. None: the axes of the cell whose vectors are
+                not zero. JAX: No traced array.
             slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls
                 that cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls
                 as exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen
@@ -823,7 +829,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. CUDA: It is read.
             k_cutoff: in radians per L, one for all systems or (B,).
             pbc: (3,) or (B, 3) of bool, the periodic axes: systems with fewer than two have no waves, and slabs those
-                of a cell of `slab_height`. None: all axes of the cell. JAX: No traced array.
+                of a cell of `slab_height`. None: the axes of the cell whose vectors are not zero. JAX: No traced array.
             slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,).
             stream: where the work is put, as for `ewald_summation`.
 
@@ -898,7 +904,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 CUDA: It is read, and made a list on the host, as is a list without offsets.
             half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
                 full on the host.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. JAX: No traced array.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -1260,8 +1266,11 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 all pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and
                 all images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of
                 both count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`.
-                None for all: True, or without a cell False. JAX: No traced array. CUDA: An array of NumPy; True
-                everywhere.
+                None for all: the axes of the cell whose vectors are not zero. PyTorch: In a compiled graph a tensor
+                where all else is given: a given list is taken as made for these axes, slabs without `slab_correction`
+                are NaN, and without `pbc` no vector may be zero. JAX: Under `jit` a traced array where all else is
+                given: a given list is taken as made for these axes, slabs without `slab_correction` are NaN, and
+                without `pbc` no vector may be zero. CUDA: An array of NumPy; True everywhere.
             slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
                 `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
                 along the open axis does not count, and may be zero. JAX: Under `jit` give `slab_height`.
@@ -1339,8 +1348,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 its accuracy.
             exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
-            pbc: (3,) or (B, 3) of bool, the periodic axes, two or three. None: all axes of the cell. JAX: No traced
-                array.
+            pbc: (3,) or (B, 3) of bool, the periodic axes, two or three. None: the axes of the cell whose vectors are
+                not zero. JAX: No traced array.
             slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls
                 that cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls
                 as exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen
@@ -1398,8 +1407,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cutoff: in the unit of the positions. Several numbers in a tuple, for a list each, from one search; with
                 `types` (T, T), for two types each, and 0 where they are no pair. JAX: Python numbers.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool, or one for all axes. None: all axes of a cell are periodic. CUDA: An array of
-                NumPy.
+            pbc: (3,) or (B, 3) of bool, or one for all axes. None: the axes of a cell whose vectors are not zero. CUDA:
+                An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. JAX: Under `jit` with a cell for each system. CUDA:
                 Without a cell for each system its last one is read.
             batch_ptr: (B+1,), where each system begins. CUDA: It is read.
@@ -1464,8 +1473,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             positions: (N, 3), float32 or float64, anywhere: they need not lie inside the cell.
             cutoff: in the unit of the positions. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool, or one for all axes. None: all axes of a cell are periodic. CUDA: An array of
-                NumPy.
+            pbc: (3,) or (B, 3) of bool, or one for all axes. None: the axes of a cell whose vectors are not zero. CUDA:
+                An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. JAX: Under `jit` with a cell for each system. CUDA:
                 Without a cell for each system its last one is read.
             batch_ptr: (B+1,), where each system begins. CUDA: It is read.
@@ -1555,7 +1564,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 in the real and the reciprocal part alike; a pair that is left out may lie on one point.
             exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. JAX: No traced array.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -1648,7 +1657,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 CUDA: It is read, and made a list on the host, as is a list without offsets.
             half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
                 full on the host.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. JAX: No traced array.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -1747,7 +1756,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 CUDA: It is read, and made a list on the host, as is a list without offsets.
             half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
                 full on the host.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. CUDA: An array of NumPy.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -1837,7 +1846,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 CUDA: It is read, and made a list on the host, as is a list without offsets.
             half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
                 full on the host.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. CUDA: An array of NumPy.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -1926,7 +1935,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 CUDA: It is read, and made a list on the host, as is a list without offsets.
             half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
                 full on the host.
-            pbc: (3,) or (B, 3) of bool. None: all axes of a cell are periodic. CUDA: An array of NumPy.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
