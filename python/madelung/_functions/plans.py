@@ -75,10 +75,9 @@ def summed(f: Framework, of: Arguments, on_mesh: bool, outputs: tuple[Any, ...])
     try:
         return _summed(f, of, on_mesh, outputs)
     except (ValueError, RuntimeError):
-        axes = open_axes(f, of.cell, of.pbc)
-        if axes is None:
+        # A cell that was refused may have open axes.
+        if (axes := open_axes(f, of.cell, of.pbc)) is None:
             raise
-    # A cell was refused that has open axes.
     return _summed(f, changed(of, pbc=axes), on_mesh, outputs)
 
 
@@ -97,8 +96,7 @@ def _without_slabs(call: Call, results: Any, outputs: tuple[Any, ...]) -> Any:
     each = f.where(is_slab, math.nan, f.numbers(np.ones(call.system.systems), like))
     _, reduction, _, _, virial, _ = outputs
     of_atoms, several = f.taken(each, idx), results if isinstance(results, tuple) else (results,)
-    factors = [of_atoms] * len(several)
-    factors[0] = each if reduction == "system" else of_atoms
+    factors = [each if reduction == "system" else of_atoms, *[of_atoms] * (len(several) - 1)]
     factors[-1] = each if virial else factors[-1]
     found = tuple([x * by.reshape(-1, *[1] * (len(x.shape) - 1)) for x, by in zip(several, factors)])
     return found if isinstance(results, tuple) else found[0]
@@ -117,7 +115,6 @@ def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any
     request = _request(f, of, system, axes, on_mesh)
     plan, values = f.planned(request), None
     if is_unread and plan.chooses:
-        # What is chosen is chosen from values.
         return prepared(f, changed(of, pbc=axes_of(f, of.pbc)), on_mesh)
     if plan.asks or plan.chooses:
         values = f.untraced(_values, f, of, system, axes, plan.by_extents)
