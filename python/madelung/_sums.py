@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from madelung import _arguments as check
-from madelung._functions.plans import arguments, parameters
+from madelung._functions.plans import parameters
+from madelung._functions.sum_arguments import arguments
 from madelung.numpy import (
     EwaldParameters,
     PmeParameters,

@@ -157,7 +157,9 @@ impl Plan {
                 let numbers = self.numbers(self.dtype_of(arg), &shape, seed);
                 Given::Array(match arg.constraint {
                     Some(Constraint::Positive) => numbers.map(|x| 0.3 + 0.4 * x.abs()).unwrap(),
-                    Some(Constraint::Cell) => cells(self.dtype_of(arg), &shape, &mut rng),
+                    Some(Constraint::Cell | Constraint::OpenCell) => {
+                        cells(self.dtype_of(arg), &shape, &mut rng)
+                    }
                     _ => numbers,
                 })
             }

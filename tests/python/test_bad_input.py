@@ -65,7 +65,6 @@ CELLS = [
     ("NaN", changed(CELL, (0, 0), np.nan)),
     ("infinite", changed(CELL, (0, 0), np.inf)),
     ("singular", np.ones((3, 3))),
-    ("zero", np.zeros((3, 3))),
     ("float32", CELL.astype(np.float32)),
 ]
 
@@ -131,6 +130,9 @@ CHARGES = [
 
 PER_SYSTEM = [*BAD_NUMBERS, ("two of one", np.ones(2)), ("rank 2", np.ones((1, 1))), ("an array of text", ["a"])]
 
+# A cell of zeros is that of an open system, which is no lattice.
+LATTICES = [*CELLS, ("None", None), ("zero", np.zeros((3, 3)))]
+
 COMMON = {
     "charges": CHARGES,
     "cell": [*CELLS, ("None", None)],
@@ -173,6 +175,7 @@ FUNCTIONS = {
             "positions": POSITIONS,
             **SUMS,
             "alpha": [*PER_SYSTEM, ("None", None)],
+            "cell": LATTICES,
             "k_cutoff": [*PER_SYSTEM, ("None", None)],
             "exponent": EXPONENTS,
         },
@@ -182,8 +185,7 @@ FUNCTIONS = {
         {
             "positions": POSITIONS,
             **SUMS,
-            # A cell of zeros is that of an open system.
-            "cell": [case for case in CELLS if case[0] != "zero"],
+            "cell": CELLS,
             "alpha": PER_SYSTEM,
             "k_cutoff": PER_SYSTEM,
             "cutoff": BAD_NUMBERS,
@@ -199,15 +201,20 @@ FUNCTIONS = {
     ),
     "pme_reciprocal_space": (
         {"positions": R, "charges": Q, "cell": CELL, "alpha": 1.0, "mesh_dimensions": (8, 8, 8)},
-        {"positions": POSITIONS, **SUMS, "alpha": [*PER_SYSTEM, ("None", None)], "exponent": EXPONENTS},
+        {
+            "positions": POSITIONS,
+            **SUMS,
+            "cell": LATTICES,
+            "alpha": [*PER_SYSTEM, ("None", None)],
+            "exponent": EXPONENTS,
+        },
     ),
     "particle_mesh_ewald": (
         {"positions": R, "charges": Q, "cell": CELL},
         {
             "positions": POSITIONS,
             **SUMS,
-            # A cell of zeros is that of an open system.
-            "cell": [case for case in CELLS if case[0] != "zero"],
+            "cell": CELLS,
             "alpha": PER_SYSTEM,
             "cutoff": BAD_NUMBERS,
             "mesh_spacing": BAD_NUMBERS,
@@ -222,7 +229,7 @@ FUNCTIONS = {
         {
             "positions": POSITIONS,
             **SUMS,
-            "cell": [case for case in CELLS if case[0] != "zero"],
+            "cell": CELLS,
             "sigma": [*PER_SYSTEM, ("None", None)],
             "dl": [*PER_SYSTEM, ("None", None)],
             "remove_self_interaction": FLAGS,
@@ -238,6 +245,7 @@ FUNCTIONS = {
         {"positions": R, "charges": Q, "cell": CELL},
         {
             **COMMON,
+            "cell": LATTICES,
             "positions": [case for case in POSITIONS if case[0] not in ("NaN", "infinite")],
             "charges": [case for case in CHARGES if case[0] not in ("NaN", "infinite")],
             "alpha": PER_SYSTEM,

@@ -62,13 +62,14 @@ __device__ inline int sort_of_number(const void* data, long long i, int type) {
   return infinite ? 3 : zero ? 1 : negative ? 2 : 0;
 }
 
-// Whether three rows span no volume, by the rule of cell.rs.
-__device__ inline bool is_flat(const void* data, long long system, int type) {
+// Whether three rows span no volume, by the rule of cell.rs; if vectors of open axes may be zero, none of them being so.
+__device__ inline bool is_flat(const void* data, long long system, int type, bool may_be_open) {
   double m[9];
   for (int k = 0; k < 9; ++k)
     m[k] = type == 8 ? ((const double*)data)[9 * system + k] : double(((const float*)data)[9 * system + k]);
   for (int r = 0; r < 3; ++r) {
     double* v = m + 3 * r;
+    if (may_be_open && v[0] == 0 && v[1] == 0 && v[2] == 0) return false;
     const double length = sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
     for (int k = 0; k < 3; ++k) v[k] /= length;
   }
@@ -130,7 +131,7 @@ __device__ inline void check_element(const Item& item, long long i, unsigned* wo
     if (is == 3) raise_in(word, 3, item.param);
     else if (item.rule == 1 && is != 0) raise_in(word, 6, item.param);
     else if (item.rule == 2 && is != 1) raise_in(word, 7, item.param);
-    else if (item.rule == 3 && i % 9 == 0 && is_flat(item.data, i / 9, item.type)) raise_in(word, 8, item.param);
+    else if (item.rule == 3 && i % 9 == 0 && is_flat(item.data, i / 9, item.type, item.limit)) raise_in(word, 8, item.param);
   }
 }
 

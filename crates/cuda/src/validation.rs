@@ -27,6 +27,7 @@ enum Rule {
     Finite = 0,
     Positive = 1,
     Zero = 2,
+    /// With a `limit` of 1 vectors may be zero.
     Cells = 3,
     AtMost = 4,
     Below = 5,
@@ -157,7 +158,9 @@ pub fn begin(
             Check::Finite(view) => real(*n, view, Rule::Finite),
             Check::Positive(view) => real(*n, view, Rule::Positive),
             Check::Zero(view) => real(*n, view, Rule::Zero),
-            Check::Cells(view) => real(*n, view, Rule::Cells),
+            Check::Cells(view, are_open) => {
+                Item { limit: i64::from(*are_open), ..real(*n, view, Rule::Cells) }
+            }
             Check::AtMost(view, limit) => integers(*n, view, Rule::AtMost, *limit),
             Check::Below(view, limit) => integers(*n, view, Rule::Below, *limit),
             Check::Widened { narrow, wide, limit } => {

@@ -144,7 +144,7 @@ pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
         summed(op, per_system, &["positions", "charges", "cell", "strain"])
     });
     let forces = both.map(|per_system| {
-        let op = charged_in("damped_shifted_force", per_system, &["alpha"], Constraint::Finite)
+        let op = charged_in("damped_shifted_force", per_system, &["alpha"], Constraint::OpenCell)
             .explain(|args| coincident_charges(args, |_| true))
             .lattice("positions", "cell", "atoms")
             .pairs("pairs", "Atom")

@@ -130,9 +130,8 @@ impl ChargeSum {
     fn op(&self, namespace: &str, name: &str, sum: Option<&Arc<Op>>, parts: &[Part]) -> Result<Arc<Op>> {
         let per_system = sum.is_none();
         let total = if per_system { "_total" } else { "" };
-        // Pairs do not need a volume: vectors along open axes may be zero.
         let has_waves = parts.iter().any(|part| matches!(part, Part::Reciprocal | Part::Mesh));
-        let cells = if has_waves { Constraint::Cell } else { Constraint::Finite };
+        let cells = if has_waves { Constraint::Cell } else { Constraint::OpenCell };
         let op = self.arguments(Op::new(namespace, &format!("{}_{name}{total}", self.prefix), 1), cells);
         let op = parts.iter().fold(op, |op, part| match part {
             Part::Real => real(op),

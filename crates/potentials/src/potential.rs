@@ -127,7 +127,7 @@ impl PairPotential {
             .force()
             .real("cell", &["System", "3", "3"])
             .geometry()
-            .must_be(Constraint::Finite);
+            .must_be(Constraint::OpenCell);
         let table = |op: OpBuilder, (name, constraint): &(&str, Option<Constraint>)| {
             let op = op.real(name, &["Type", "Type"]);
             if let Some(constraint) = constraint { op.must_be(*constraint) } else { op }

@@ -15,8 +15,9 @@ from madelung._functions.declare import KEYWORDS, Group, Parameter, function, te
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import WIDTHS
 from madelung._functions.parameters import ACCURACY, BATCH_IDX, CELL, ENERGY_ERRORS, OUTPUTS, POSITIONS
-from madelung._functions.plans import Arguments, arguments, evaluated, of_other_atoms, parameters, prepared
+from madelung._functions.plans import evaluated, of_other_atoms, parameters, prepared
 from madelung._functions.segments import segment_sum
+from madelung._functions.sum_arguments import Arguments, arguments
 
 # Residual of the charges over that of the start; below it rounding is all that changes.
 _TOLERANCES = {"float64": 1e-12, "float32": 1e-6}

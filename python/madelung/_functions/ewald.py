@@ -39,9 +39,10 @@ from madelung._functions.parameters import (
     POSITIONS,
     STREAM,
 )
-from madelung._functions.plans import Arguments, arguments, estimated, summed
+from madelung._functions.plans import estimated, summed
 from madelung._functions.powers import EXPONENT, check_neutral, law_of
 from madelung._functions.results import EwaldParameters
+from madelung._functions.sum_arguments import Arguments, arguments
 from madelung._functions.waves import waves_of
 
 METHOD = Parameter(

@@ -26,9 +26,10 @@ from madelung._functions.parameters import (
     OUTPUTS,
     STREAM,
 )
-from madelung._functions.plans import Arguments, arguments, estimated, meshes, summed
+from madelung._functions.plans import estimated, meshes, summed
 from madelung._functions.powers import EXPONENT, check_neutral, law_of
 from madelung._functions.results import PmeParameters
+from madelung._functions.sum_arguments import Arguments, arguments
 
 _MESH = Group(
     "mesh",

@@ -11,6 +11,7 @@ from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function,
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
 from madelung._functions.lists import pairs_of, reach_of
+from madelung._functions.numbers import extents
 from madelung._functions.parameters import (
     ALPHA,
     BATCH_IDX,
@@ -23,8 +24,9 @@ from madelung._functions.parameters import (
     POSITIONS,
     STREAM,
 )
-from madelung._functions.plans import arguments, extents, summed
+from madelung._functions.plans import summed
 from madelung._functions.powers import EXPONENT, law_of
+from madelung._functions.sum_arguments import arguments
 
 # Splitting parameters at which nothing of erf(αr) is left, in float64 and in float32, whose range squares of wave
 # numbers have to stay within.

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, NamedTuple
 
@@ -18,41 +17,12 @@ from madelung._functions.exclusions import Excluded, excluded_pairs, without
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import reach_of_widths, widest_of
 from madelung._functions.lists import pairs_of, reach_of
+from madelung._functions.numbers import kinds_of, numbers_of, values_of
 from madelung._functions.parameters import LISTS
 from madelung._functions.powers import check_neutral, power_of
 from madelung._functions.requests import Given, Numbers, Plan, Request
+from madelung._functions.sum_arguments import Arguments, changed
 from madelung._functions.waves import waves_of
-
-
-class Arguments(NamedTuple):
-    """The arguments of a sum."""
-
-    positions: Any
-    charges: Any
-    cell: Any
-    batch_idx: Any
-    pbc: Any
-    slab_correction: Any
-    slab_height: Any
-    lists: tuple[Any, ...]
-    alpha: Any
-    cutoff: Any
-    k_cutoff: Any
-    miller: tuple[Any, Any]
-    mesh: tuple[Any, Any]
-    exclusions: Any
-    exponent: Any
-    widths: Any
-    accuracy: Any
-    method: Any
-
-
-_NAMES = tuple(Arguments.__annotations__)
-
-
-def changed(of: Arguments, **others: Any) -> Arguments:
-    """Arguments with some other ones: `_replace`, which compiled graphs of PyTorch 2.7 do not have."""
-    return Arguments(*[others[name] if name in others else getattr(of, name) for name in _NAMES])
 
 
 class Call(NamedTuple):
@@ -117,14 +87,14 @@ def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any
     if is_unread and plan.chooses:
         return prepared(f, changed(of, pbc=axes_of(f, of.pbc)), on_mesh)
     if plan.asks or plan.chooses:
-        values = f.untraced(_values, f, of, system, axes, plan.by_extents)
+        values = f.untraced(values_of, f, of, system, axes, plan.by_extents)
         if axes is None and values[0] is None:
             return prepared(f, of._replace(pbc=values[1]), on_mesh)
     if plan.refuses_slabs:
         # They are summed as open systems, and NaN in the end.
         axes = axes * (axes.sum(-1) != 2)[:, None]
     if plan.asks:
-        kinds = _kinds(request, *values, of.accuracy)
+        kinds = kinds_of(request, *values, of.accuracy)
         if batch_idx is not None and str(f.atoms(system)[2].dtype).rpartition(".")[2] not in ("int32", "int64"):
             # The op over a list refuses them.
             kinds = (0,) * len(kinds)
@@ -132,7 +102,7 @@ def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any
         plan = f.planned(request)
     numbers = excluded = None
     if plan.chooses:
-        numbers = f.untraced(_numbers, f, of, system, request, values, plan.is_direct)
+        numbers = f.untraced(numbers_of, f, of, system, request, values, plan.is_direct)
     if plan.parts:
         return Call(f, of, system, axes, plan, None, None), []
     if not is_unread:
@@ -185,10 +155,10 @@ def parameters(f: Framework, of: Arguments, on_mesh: bool, is_read: bool = False
     request = _request(f, of, system, axes, on_mesh)
     if is_read:
         request = request._replace(given=request.given._replace(readable=True))
-    values = f.untraced(_values, f, of, system, axes, f.planned(request).by_extents)
+    values = f.untraced(values_of, f, of, system, axes, f.planned(request).by_extents)
     if values[0] is None:
         return parameters(f, of._replace(pbc=values[1]), on_mesh, is_read)
-    return f.untraced(_numbers, f, of, system, request, values, False)
+    return f.untraced(numbers_of, f, of, system, request, values, False)
 
 
 def estimated(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Numbers, bool]:
@@ -201,18 +171,6 @@ def estimated(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Numbers, bool
     # All of its arrays are read, and checked.
     single = f.values(of.positions, of.charges, of.cell, of.batch_idx).single
     return parameters(f, of, on_mesh, True), single
-
-
-def arguments(positions: Any, charges: Any, cell: Any, batch_idx: Any = None, **given: Any) -> Arguments:
-    """The arguments of a sum; those that are not given are None."""
-    rest = dict.fromkeys(Arguments._fields[4:]) | {
-        "slab_correction": False,
-        "lists": (None,) * 7 + (False,),
-        "miller": (None, None),
-        "mesh": (None, None),
-        "exponent": 1,
-    }
-    return Arguments(positions, charges, cell, batch_idx, **(rest | given))
 
 
 def _cutoff(f: Framework, of: Arguments, systems: int) -> Any:
@@ -279,98 +237,6 @@ def _request(f: Framework, of: Arguments, system: Any, axes: Any, on_mesh: bool)
             if x is not None:
                 check.refuse(p.name, 'None with `method="direct"`', check.described(x))
     return Request(on_mesh, of.method, power_of(of.exponent), None if is_unread else axes, given, None)
-
-
-# Values.
-
-
-def _values(f: Framework, of: Arguments, system: Any, axes: Any, by_extents: bool) -> tuple[Any, ...]:
-    """Cells, the numbers of atoms, and as far as they are needed the extents of all systems, in Python's own types.
-
-    Of systems without `pbc` axes whose vectors are zero are not periodic: then None, and the axes that are.
-    """
-    systems = system.systems
-    h = np.eye(3) if of.cell is None else np.asarray(check.cells(f.value("cell", of.cell)), np.float64)
-    h = np.ascontiguousarray(h.reshape(-1, 3, 3))
-    if len(h) != systems:
-        h = np.repeat(h, systems, axis=0)
-    if axes is None and not (is_there := h.any(-1)).all():
-        return None, is_there.tolist(), ()
-    atoms = _atoms_of_systems(f, system.positions, of.batch_idx, systems)
-    extents: tuple[float, ...] = ()
-    if by_extents:
-        r = np.ascontiguousarray(f.value("positions", of.positions), np.float64)
-        rows = ((of.cell is not None,) * 3,) if axes is None else axes
-        extents = tuple(_native.extents(r, list(atoms), h, list(rows)))
-    return h.tobytes(), atoms, extents
-
-
-def extents(f: Framework, of: Arguments, system: Any) -> tuple[float, ...]:
-    """A distance beyond all pairs of each open system."""
-    return _values(f, of, system, ((False,) * 3,), True)[2]
-
-
-def _atoms_of_systems(f: Framework, positions: Any, batch_idx: Any, systems: int) -> tuple[int, ...]:
-    """The number of atoms of each system."""
-    atoms = positions.shape[0]
-    if batch_idx is None:
-        return (atoms,)
-    idx = check.integers("batch_idx", f.value("batch_idx", batch_idx), (atoms,))
-    if atoms and (idx[0] < 0 or idx[-1] >= systems or (idx[1:] < idx[:-1]).any()):
-        check.refuse(
-            "batch_idx",
-            f"systems 0 to {systems - 1}, sorted (the atoms of one, then those of the next)",
-            check.described(idx),
-        )
-    return tuple(np.bincount(idx, minlength=systems).tolist())
-
-
-@functools.lru_cache(maxsize=8)
-def _kinds(request: Request, cells: bytes, atoms: tuple[int, ...], extents: Any, accuracy: Any) -> tuple[int, ...]:
-    h = np.frombuffer(cells).reshape(-1, 3, 3)
-    return tuple(_native.sum_kinds(request, list(atoms), h, list(extents), accuracy))
-
-
-def _numbers(
-    f: Framework, of: Arguments, system: Any, request: Request, values: tuple[Any, ...], is_direct: bool
-) -> Numbers:
-    """The parameters that a call leaves open."""
-    own = (("alpha", of.alpha), ("cutoff", of.cutoff), ("k_cutoff", of.k_cutoff), ("slab_height", of.slab_height))
-    each = [None if x is None else tuple(check.per_system(name, f.value(name, x), system.systems)) for name, x in own]
-    nodes, order = (None if x is None else tuple(x) for x in of.mesh)
-    given = (*each, nodes, order, of.accuracy)
-    key = (request, *values, (), *given)
-    found = _numbers_of(*key)
-    if found.by_crowding and (crowding := _crowding(f, of, request, values, found)):
-        key = (request, *values, crowding, *given)
-        found = _numbers_of(*key)
-    if is_direct:
-        alpha, cutoff, *lines = f.kept(_lines, key, of.positions)
-        return found._replace(alpha=alpha, cutoff=cutoff, lines=tuple(lines))
-    return found
-
-
-@functools.lru_cache(maxsize=64)
-def _numbers_of(request: Request, cells: bytes, atoms: Any, extents: Any, crowding: Any, *given: Any) -> Numbers:
-    h = np.frombuffer(cells).reshape(-1, 3, 3)
-    return Numbers(*_native.sum_numbers(request, list(atoms), h, list(extents), list(crowding), given))
-
-
-def _crowding(
-    f: Framework, of: Arguments, request: Request, values: tuple[Any, ...], filled: Numbers
-) -> tuple[float, ...]:
-    """The density around the atoms of each system over that of its cell; empty where all cells are filled."""
-    cells, atoms, _ = values
-    h = np.frombuffer(cells).reshape(-1, 3, 3)
-    r = np.ascontiguousarray(f.value("positions", of.positions), np.float64)
-    return tuple(_native.crowding(request, list(atoms), h, list(filled.cutoff), list(filled.heights), r) or ())
-
-
-def _lines(*key: Any) -> tuple[Any, ...]:
-    found = _numbers_of(*key)
-    images, lines, beside, of = found.lines
-    arrays = np.array(lines, np.int32).reshape(-1, 3), np.array(beside, np.int32), np.array(of, np.int32)
-    return np.array(found.alpha), np.array(found.cutoff), *images, *arrays
 
 
 # Atoms.

@@ -24,8 +24,8 @@ pub enum Check<'a> {
     Positive(View<'a>),
     /// Numbers that are zero.
     Zero(View<'a>),
-    /// Matrices (B, 3, 3) of lattice vectors that span a volume.
-    Cells(View<'a>),
+    /// Matrices (B, 3, 3) of lattice vectors that span a volume; whether vectors may be zero, of cells that then need not.
+    Cells(View<'a>, bool),
     /// Integers of at most a limit.
     AtMost(View<'a>, usize),
     /// Integers from 0 to below a limit.

@@ -167,7 +167,8 @@ fn device_check<'r>(view: &View<'r>, zero: bool, constraint: Option<Constraint>)
     match constraint {
         _ if zero => Check::Zero(view),
         Some(Constraint::Positive) => Check::Positive(view),
-        Some(Constraint::Cell) => Check::Cells(view),
+        Some(Constraint::Cell) => Check::Cells(view, false),
+        Some(Constraint::OpenCell) => Check::Cells(view, true),
         Some(Constraint::Finite | Constraint::Full | Constraint::Between(..)) | None => Check::Finite(view),
     }
 }
@@ -292,10 +293,15 @@ fn check(name: &str, arg: &Arg<'_>, constraint: Constraint) -> Result<()> {
                 return Err(Error::argument(name, format!("an integer from {lo} to {hi}"), n.to_string()));
             }
         }
-        Constraint::Cell => {
+        Constraint::Cell | Constraint::OpenCell => {
             for b in 0..count / 9 {
                 let row = |r: usize| std::array::from_fn(|k| number(9 * b + 3 * r + k).unwrap_or(f64::NAN));
-                Cell::from_rows(std::array::from_fn(row)).map_err(|e| match e {
+                let rows: [[f64; 3]; 3] = std::array::from_fn(row);
+                let is_finite = rows.as_flattened().iter().all(|x| x.is_finite());
+                if constraint == Constraint::OpenCell && is_finite && rows.contains(&[0.0; 3]) {
+                    continue;
+                }
+                Cell::from_rows(rows).map_err(|e| match e {
                     Error::Argument { expected, got, .. } => {
                         Error::argument(name, expected, format!("{got} (system {b})"))
                     }

@@ -131,6 +131,8 @@ pub enum Constraint {
     Finite,
     /// Cells: finite, |det| > 0.
     Cell,
+    /// Cells whose vectors along open axes may be zero: finite, and |det| > 0 where none is.
+    OpenCell,
     /// Pair lists: every pair from both sides.
     Full,
     /// Integer attributes: from the first to the second number.

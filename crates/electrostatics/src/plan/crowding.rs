@@ -46,7 +46,7 @@ pub fn crowding(
     for (b, atoms) in systems.atoms.iter().enumerate() {
         let own;
         (own, rest) = rest.split_at((*atoms).min(rest.len()));
-        if *row(&no_lattice, b) {
+        if *row(no_lattice.known(), b) {
             continue;
         }
         let mut cell = systems.cells[b];
