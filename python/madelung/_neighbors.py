@@ -17,6 +17,7 @@ from madelung._schema import CHECKED, FULL
 STALE = -2
 # Periodic axes, by value: None if all of a cell are.
 Axes = tuple[tuple[bool, ...], ...] | None
+_ALL = ((True, True, True),)
 
 # Largest difference of a cell from that of its list, relative to its longest component: what float32 rounds off.
 _SAME = 1e-5
@@ -219,6 +220,8 @@ def check_axes(neighbors: Any, cell: Any, pbc: Any, is_readable: Callable[..., b
         if cell is not None:
             check.refuse("neighbors", "a list that was made with a cell", "one without")
         check.refuse("neighbors", "a list that was made without a cell", "one with")
+    if neighbors.pbc is None and isinstance(pbc, tuple) and pbc == _ALL and cell is not None:
+        return
     axes = axes_of(pbc, cell)
     if neighbors.pbc != axes:
         if cell is not None and is_readable(cell, neighbors.cell):

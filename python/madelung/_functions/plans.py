@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any, NamedTuple
 
@@ -45,8 +46,11 @@ def summed(f: Framework, of: Arguments, on_mesh: bool, outputs: tuple[Any, ...])
     try:
         return _summed(f, of, on_mesh, outputs)
     except (ValueError, RuntimeError):
-        # A cell that was refused may have open axes.
-        if (axes := open_axes(f, of.cell, of.pbc)) is None:
+        # A cell that was refused may have open axes. What is wrong with one that cannot be looked at has been said.
+        axes = None
+        with contextlib.suppress(ValueError, TypeError):
+            axes = open_axes(f, of.cell, of.pbc)
+        if axes is None:
             raise
     return _summed(f, changed(of, pbc=axes), on_mesh, outputs)
 
