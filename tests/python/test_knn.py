@@ -156,7 +156,7 @@ WRONG = [
     ({"queries": np.full((1, 3), np.nan)}, ValueError, "`queries`: expected finite coordinates"),
     ({"points": np.zeros((3, 4))}, ValueError, r"`points`: expected shape \(N, 3\)"),
     ({"points": np.full((5, 3), np.inf)}, ValueError, "`points`: expected finite coordinates"),
-    ({"cell": np.zeros((3, 3))}, ValueError, "`cell`"),
+    ({"cell": np.ones((3, 3))}, ValueError, "`cell`"),
     ({"pbc": True}, ValueError, "`cell`: expected lattice vectors for the periodic axes"),
     ({"batch_idx": np.array([0, 0, 1, 1, 1])}, ValueError, "`query_batch_idx`: expected the system of each query"),
     ({"query_batch_idx": np.array([0, 1, 1])}, ValueError, "`query_batch_idx`"),
