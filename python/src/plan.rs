@@ -108,7 +108,7 @@ fn rows<'py, T: Clone + IntoPyObject<'py>>(py: Python<'py>, of: &Rows<T>) -> PyR
     })
 }
 
-/// The same of rows of several numbers.
+/// Rows of several numbers of each system.
 fn rows_of_axes<'py>(py: Python<'py>, of: &Rows<Vec<i32>>) -> PyResult<Object<'py>> {
     match of {
         Rows::Known(of) => {

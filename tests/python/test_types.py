@@ -9,6 +9,19 @@ from mypy import api
 
 from conftest import ROOT
 
+
+def checked(source: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str], str]:
+    """The types that a program reveals, its lines with errors, and all that was said."""
+    monkeypatch.setenv("MYPYPATH", str(ROOT / "python"))
+    file = folder / "caller.py"
+    file.write_text(source, encoding="utf-8")
+    said, failure, _ = api.run([str(file), "--cache-dir", str(folder / "cache"), "--no-error-summary"])
+    assert not failure
+    types = [line.split("Revealed type is ")[1].strip('"') for line in said.splitlines() if "Revealed" in line]
+    lines, own = source.splitlines(), [line for line in said.splitlines() if "caller.py" in line]
+    return types, [lines[int(line.split(":")[1]) - 1] for line in own if ": error: " in line], said
+
+
 PROGRAM = """
 import numpy as np
 import madelung.numpy as m
@@ -28,17 +41,10 @@ m.ewald_summation(r, q, h, energy_reduction="pair")
 
 def test_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One array without flags, several with them; wrong calls are found."""
-    monkeypatch.setenv("MYPYPATH", str(ROOT / "python"))
-    file = tmp_path / "caller.py"
-    file.write_text(PROGRAM, encoding="utf-8")
-    said, failure, _ = api.run([str(file), "--cache-dir", str(tmp_path / "cache"), "--no-error-summary"])
-    assert not failure
-    types = [line.split("Revealed type is ")[1].strip('"') for line in said.splitlines() if "Revealed" in line]
+    types, errors, said = checked(PROGRAM, tmp_path, monkeypatch)
     assert [each.startswith("tuple") for each in types] == [False, False, True, True]
     assert all("ndarray" in each for each in types), said
-    lines = PROGRAM.splitlines()
-    errors = [lines[int(line.split(":")[1]) - 1] for line in said.splitlines() if ": error: " in line]
-    assert errors == lines[-2:], said
+    assert errors == PROGRAM.splitlines()[-2:], said
 
 
 TENSORS = """
@@ -58,16 +64,9 @@ mt.ewald_summation(np.zeros((2, 3)), r, r)
 
 def test_arrays_of_namespaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results are arrays of the namespace, and PyTorch's takes no array of NumPy."""
-    monkeypatch.setenv("MYPYPATH", str(ROOT / "python"))
-    file = tmp_path / "tensors.py"
-    file.write_text(TENSORS, encoding="utf-8")
-    said, failure, _ = api.run([str(file), "--cache-dir", str(tmp_path / "cache"), "--no-error-summary"])
-    assert not failure
-    types = [line.split("Revealed type is ")[1].strip('"') for line in said.splitlines() if "Revealed" in line]
+    types, errors, said = checked(TENSORS, tmp_path, monkeypatch)
     assert [each.rpartition(".")[2] for each in types] == ["Tensor", "Tensor", "Array"], said
-    lines = TENSORS.splitlines()
-    errors = [line for line in said.splitlines() if "tensors.py" in line and ": error: " in line]
-    assert [lines[int(line.split(":")[1]) - 1] for line in errors] == lines[-1:], said
+    assert errors == TENSORS.splitlines()[-1:], said
 
 
 KERNELS = """
@@ -104,11 +103,5 @@ screened("near", 1.0)
 
 def test_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels whose dimensions are classes have types; a wrong argument of a function is found."""
-    monkeypatch.setenv("MYPYPATH", str(ROOT / "python"))
-    file = tmp_path / "kernels.py"
-    file.write_text(KERNELS, encoding="utf-8")
-    said, failure, _ = api.run([str(file), "--cache-dir", str(tmp_path / "cache"), "--no-error-summary"])
-    assert not failure
-    lines = KERNELS.splitlines()
-    ours = [line for line in said.splitlines() if "kernels.py" in line and ": error: " in line]
-    assert [lines[int(line.split(":")[1]) - 1] for line in ours] == lines[-1:], said
+    _, errors, said = checked(KERNELS, tmp_path, monkeypatch)
+    assert errors == KERNELS.splitlines()[-1:], said

@@ -403,7 +403,7 @@ pub fn direct_parameters(
     crowded_parameters(natoms, cell, 1.0, accuracy, given)
 }
 
-/// The same for atoms whose density is so many times that of the cell around them, with the images of others.
+/// Parameters for atoms whose density is so many times that of the cell around them, and the images of each axis.
 pub(crate) fn crowded_parameters(
     natoms: usize,
     cell: &[[f64; 3]; 3],

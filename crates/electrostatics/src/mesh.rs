@@ -120,7 +120,7 @@ pub fn estimate_pme_parameters(
     estimate(natoms, cell, 1.0, accuracy, given)
 }
 
-/// The same for atoms whose density is so many times that of the cell around them.
+/// Parameters for atoms whose density is so many times that of the cell around them.
 pub(crate) fn estimate(
     natoms: usize,
     cell: &[[f64; 3]; 3],

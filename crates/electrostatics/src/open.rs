@@ -150,7 +150,7 @@ fn explain(args: &[Arg<'_>]) -> Option<Error> {
     Some(Error::argument("positions", "no two atoms on one point", got))
 }
 
-/// The same of sums over a list.
+/// Error of a sum over a list that is infinite: two charges on one point.
 fn explain_listed(args: &[Arg<'_>]) -> Option<Error> {
     let (batch, is_open) = systems(args)?;
     coincident_charges(args, |i| is_open[batch.of(i)] > 0)

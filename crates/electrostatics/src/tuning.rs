@@ -131,7 +131,7 @@ pub fn estimate_ewald_parameters(
     estimate(natoms, cell, 1.0, accuracy, given)
 }
 
-/// The same for atoms whose density is so many times that of the cell around them: both errors go with its root.
+/// Parameters for atoms whose density is so many times that of the cell around them: both errors go with its root.
 pub(crate) fn estimate(
     natoms: usize,
     cell: &[[f64; 3]; 3],

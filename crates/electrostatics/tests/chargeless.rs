@@ -22,7 +22,7 @@ const ALPHA: f64 = 1.1;
 const CUTOFF: f64 = 2.5;
 /// Atoms of the system without those that have no charge.
 const ATOMS: usize = 13;
-/// Where the particles without charge lie: on atoms, twice on one, and two by themselves.
+/// Atoms with a particle without charge on them, one with two; two more lie by themselves.
 const ON: [usize; 4] = [2, 5, 5, 8];
 /// Pairs with factors; those beyond the atoms count for the larger system alone.
 const EXCLUDED: [(usize, usize, f64); 5] =

@@ -166,7 +166,7 @@ def parameters(f: Framework, of: Arguments, on_mesh: bool, is_read: bool = False
 
 
 def estimated(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Numbers, bool]:
-    """The same of systems that are all lattices, and whether there is one that is no batch."""
+    """The parameters of systems that are all lattices, and whether there is one that is no batch."""
     rows = open_axes(f, of.cell, of.pbc) if of.pbc is None else axes_of(f, of.pbc)
     for row in rows or ():
         if sum(row) < 2:

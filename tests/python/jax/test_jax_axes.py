@@ -56,7 +56,7 @@ def with_exclusions(given: dict[str, Any], **options: Any) -> Any:
 
 
 def by_flags(given: dict[str, Any]) -> dict[str, Any]:
-    """The same call with flags of Python, by which a plan has the terms of these systems alone."""
+    """Results by flags of Python, by which a plan has the terms of these systems alone."""
     return given | {"pbc": np.asarray(given["pbc"]).tolist()}
 
 

@@ -68,7 +68,7 @@ def with_widths(given: dict[str, Any], **options: Any) -> Any:
 
 
 def by_flags(given: dict[str, Any]) -> dict[str, Any]:
-    """The same call with flags of Python, by which a plan has the terms of these systems alone."""
+    """Results by flags of Python, by which a plan has the terms of these systems alone."""
     return given | {"pbc": given["pbc"].tolist()}
 
 
@@ -149,7 +149,7 @@ def test_vmap() -> None:
 
 @pytest.mark.parametrize("axes", ["mixed", "molecules"])
 def test_batches_of_collate(axes: str) -> None:
-    """What `collate` gives, in modules that are compiled whole."""
+    """Batches of `collate` in modules that are compiled whole."""
     pbc = [row for row in BATCHES[axes] if row != WIRE]
     given = batch(pbc)
     structures = [

@@ -59,7 +59,7 @@ impl Boundaries {
         Rows::Known(self.axes.iter().map(|row| of(row, Self::count(row))).collect())
     }
 
-    /// The same, or None where no system can be of a kind.
+    /// Integers of each system, by its axes and their count; None where no system can be of a kind.
     fn each_if_any(&self, edge: Edge, of: impl Fn(&[bool; 3], usize) -> Vec<i32>) -> Option<Rows<Vec<i32>>> {
         let is_there = match edge {
             Edge::Slab => self.has_slabs,
