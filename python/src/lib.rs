@@ -14,8 +14,10 @@ mod kernels;
 mod lists;
 mod machine_code;
 mod op_call;
+mod plain;
 mod plan;
 mod signals;
+mod straight;
 mod torch;
 
 use pyo3::prelude::*;
@@ -52,7 +54,11 @@ mod _native {
     #[pymodule_export]
     use super::op_call::{described_ops, device_call, host_call};
     #[pymodule_export]
+    use super::plain::Plain;
+    #[pymodule_export]
     use super::plan::{crowding, extents, gaussian_reach, sum_accuracy, sum_kinds, sum_numbers, sum_plan};
+    #[pymodule_export]
+    use super::straight::{PlainOp, Straight};
     #[pymodule_export]
     use super::torch::torch_init;
     #[pymodule_export]

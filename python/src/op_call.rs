@@ -9,6 +9,7 @@ use madelung_bridge::{Entry, InPlace, Member, describe, find};
 use madelung_core::backend::Weights;
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
+use std::sync::OnceLock;
 
 use crate::call::{compute, exception};
 use crate::convert::{Numbers, given_any, lent};
@@ -101,6 +102,13 @@ pub(crate) fn device_call(
     })
 }
 
+/// The member of a name.
+pub(crate) fn member(target: &str) -> PyResult<&'static Entry> {
+    static DESCRIBED: OnceLock<Result<()>> = OnceLock::new();
+    let described = DESCRIBED.get_or_init(|| describe(&registries()).map(|_| ()));
+    described.clone().and_then(|()| find(target)).map_err(exception)
+}
+
 /// The member of a name, for a call with so many arrays, numbers and further arrays.
 fn entry(target: &str, counts: [usize; 3]) -> PyResult<&'static Entry> {
     let entry = find(target).map_err(exception)?;
@@ -133,7 +141,8 @@ fn bits(entry: &Entry, numbers: &[Bound<'_, PyAny>]) -> PyResult<Vec<u64>> {
     Ok(bits)
 }
 
-fn results(entry: &Entry, evaluated: Evaluated, want: u64) -> Vec<Option<Array>> {
+/// The results of a member in the order of its call, None for those that are not requested.
+pub(crate) fn results(entry: &Entry, evaluated: Evaluated, want: u64) -> Vec<Option<Array>> {
     let mut gradients = evaluated.gradients.into_iter();
     let by = (0..entry.reals.len()).map(|n| if want >> n & 1 != 0 { gradients.next() } else { None });
     let values = evaluated.values.into_iter().map(Some);

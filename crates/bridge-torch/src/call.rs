@@ -6,7 +6,7 @@ use crate::threads::TorchThreads;
 use madelung_bridge::{Flat, Member};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, Place};
-use madelung_core::backend::Context;
+use madelung_core::backend::{Allocator, Context};
 use madelung_core::op::Evaluated;
 use madelung_cuda::{Cuda, Stream, check};
 use std::sync::OnceLock;
@@ -56,12 +56,7 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
     }
     let evaluated = match place {
         Place::Host => {
-            let known = shim().threads();
-            let torch = known.and_then(TorchThreads::new);
-            let context = madelung_cpu::context().with_max_threads(known.unwrap_or(usize::MAX));
-            let context = Context { allocator: &TorchMemory, ..context };
-            let context = torch.as_ref().map_or(context, |torch| context.with_pool(torch));
-            entry.of.evaluate(&context, &views, numbers, &extra_views, want)?
+            on_host(&TorchMemory, |context| entry.of.evaluate(context, &views, numbers, &extra_views, want))?
         }
         Place::Cuda(ordinal) => {
             let stream = stream(ordinal)?;
@@ -73,6 +68,15 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
         }
     };
     results(entry, evaluated, want, place)
+}
+
+/// Runs `work` on the host, with torch's threads and memory of `allocator`.
+pub fn on_host<T>(allocator: &dyn Allocator, work: impl FnOnce(&Context<'_>) -> T) -> T {
+    let known = shim().threads();
+    let torch = known.filter(|threads| *threads > 1).and_then(TorchThreads::new);
+    let context = madelung_cpu::context().with_max_threads(known.unwrap_or(usize::MAX));
+    let context = Context { allocator, ..context };
+    work(&torch.as_ref().map_or(context, |torch| context.with_pool(torch)))
 }
 
 /// Whether every call on a device waits and checks for errors, so that the call itself raises its error: set by CUDA's

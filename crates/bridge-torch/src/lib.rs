@@ -16,6 +16,7 @@ mod tensor;
 mod threads;
 
 use call::Entry;
+pub use call::on_host;
 use madelung_bridge::layout::Input;
 pub use madelung_bridge::{Counts, Member, layout};
 use madelung_bridge::{Flat, flat, name_of};

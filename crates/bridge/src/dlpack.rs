@@ -4,6 +4,9 @@
 //! hand. The consumer calls the struct's deleter once, from any thread.
 #![expect(unsafe_code, reason = "memory behind foreign structs")]
 
+mod exchange;
+
+pub use exchange::{Exchange, Lent, Results};
 use madelung_core::array::{Array, DType, Data, Place, View};
 use madelung_core::{Error, Result};
 use std::any::Any;
@@ -15,6 +18,9 @@ const CUDA_MANAGED: i32 = 13;
 /// `DLDataTypeCode`.
 const INT: u8 = 0;
 const FLOAT: u8 = 2;
+/// Element types, with their codes and numbers of bits.
+const TYPES: [(DType, u8, u8); 4] =
+    [(DType::F64, FLOAT, 64), (DType::F32, FLOAT, 32), (DType::I64, INT, 64), (DType::I32, INT, 32)];
 /// Flags of a versioned tensor: read-only memory, and a copy made for the consumer.
 const READ_ONLY: u64 = 1;
 const COPIED: u64 = 2;
@@ -34,6 +40,19 @@ struct Tensor {
     /// Strides in elements; null for row-major order.
     strides: *const i64,
     byte_offset: u64,
+}
+
+impl Tensor {
+    /// The element type; None of one that no op has.
+    fn dtype(&self) -> Option<DType> {
+        TYPES.iter().find(|x| (x.1, x.2, 1) == (self.code, self.bits, self.lanes)).map(|x| x.0)
+    }
+}
+
+/// The code and the number of bits of an element type.
+fn code_of(dtype: DType) -> Result<(u8, u8)> {
+    let known = TYPES.iter().find(|x| x.0 == dtype).map(|x| (x.1, x.2));
+    known.ok_or_else(|| Error::argument("array", "float32, float64, int32 or int64", dtype.to_string()))
 }
 
 /// `DLManagedTensor`.
@@ -117,16 +136,11 @@ impl Borrowed {
     /// `name`, where the type is none of float32, float64, int32 and int64; `dlpack`, where the version is not 1.
     pub fn dtype(&self, name: &str) -> Result<DType> {
         let tensor = self.tensor()?;
-        match (tensor.code, tensor.bits, tensor.lanes) {
-            (FLOAT, 64, 1) => Ok(DType::F64),
-            (FLOAT, 32, 1) => Ok(DType::F32),
-            (INT, 64, 1) => Ok(DType::I64),
-            (INT, 32, 1) => Ok(DType::I32),
-            (code, bits, lanes) => {
-                let got = format!("DLPack's type {code} of {bits} bits and {lanes} lanes");
-                Err(Error::argument(name, "float32, float64, int32 or int64", got))
-            }
-        }
+        tensor.dtype().ok_or_else(|| {
+            let Tensor { code, bits, lanes, .. } = tensor;
+            let got = format!("DLPack's type {code} of {bits} bits and {lanes} lanes");
+            Error::argument(name, "float32, float64, int32 or int64", got)
+        })
     }
 
     /// The tensor as an array, which owns it.
@@ -227,16 +241,7 @@ pub fn lend(array: &View<'_>, owner: Box<dyn Any + Send + Sync>, form: Form) -> 
     let (Place::Cuda(ordinal), Data::Device(remote)) = (array.place(), array.data()) else {
         return Err(Error::argument("array", "an array in the memory of a CUDA device", "one of the host"));
     };
-    let (code, bits) = match array.dtype() {
-        DType::F64 => (FLOAT, 64),
-        DType::F32 => (FLOAT, 32),
-        DType::I64 => (INT, 64),
-        DType::I32 => (INT, 32),
-        dtype => {
-            let expected = "float32, float64, int32 or int64";
-            return Err(Error::argument("array", expected, dtype.to_string()));
-        }
-    };
+    let (code, bits) = code_of(array.dtype())?;
     let shape: Vec<i64> = array.shape().iter().map(|n| *n as i64).collect();
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {

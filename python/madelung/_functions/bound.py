@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 from collections.abc import Callable
 from typing import Any
 
 from madelung import _arguments as check
-from madelung._functions.declare import FUNCTIONS, Namespace, Parameter
+from madelung import _native
+from madelung._functions.declare import FUNCTIONS, REQUIRED, Group, Namespace, Parameter
+from madelung._neighbors import Neighbors
+from madelung._schema import DIRECT, VALUE
 
 Call = Callable[..., Any]
 
@@ -33,14 +37,30 @@ def _of(namespace: Namespace) -> Any:
     return importlib.import_module(f"madelung.{namespace}._functions").bound
 
 
-def through(namespace: Namespace, framework: Any) -> Call:
-    """Calls of bodies with one framework."""
+def through(namespace: Namespace, framework: Any, straight: dict[Call, Call] = {}) -> Call:  # noqa: B006
+    """Calls of bodies with one framework, but for those that are straight."""
 
     def call(body: Call, stream: Any, *given: Any) -> Any:
+        if stream is None and body in straight and (found := straight[body](given)) is not NotImplemented:
+            return found
         refuse_foreign(namespace, body, stream, given)
         return body(framework, *given)
 
     return call
+
+
+def straight_calls(plain: Any) -> dict[Call, Call]:
+    """For each body whose call may be one of an op: the call on plain arrays, which else is not implemented."""
+    targets = {op["op"]["name"]: dict(op["targets"]) for op in json.loads(_native.described_ops())}
+    found: dict[Call, Call] = {}
+    for declared in FUNCTIONS.values():
+        if declared.op is None:
+            continue
+        members = [[targets[op][member] for member in (VALUE, DIRECT)] for op in (declared.op, f"{declared.op}_total")]
+        parameters = [(p.name, [] if p.default is REQUIRED else [p.default]) for p in declared.parameters() if p.kind != "stream"]
+        groups = [len(x.parameters) if isinstance(x, Group) else None for x in declared.arguments()]
+        found[declared.body] = _native.Straight(members, parameters, groups, plain, Neighbors)
+    return found
 
 
 def refuse_foreign(namespace: Namespace, body: Call, stream: Any, given: tuple[Any, ...]) -> None:

@@ -111,6 +111,8 @@ class Function:
     """Whether compiled graphs of PyTorch break at a call."""
     without: tuple[Namespace, ...] = ()
     """Namespaces that lack it."""
+    op: str | None = None
+    """The op that a call is where all of its inputs are given, by the names of parameters."""
 
     def arguments(self) -> Iterator[Parameter | Group]:
         """The arguments of the body, behind the framework."""
@@ -186,12 +188,14 @@ def function(
     result: str = ENERGIES,
     eager: bool = False,
     without: tuple[Namespace, ...] = (),
+    op: str | None = None,
 ) -> Callable[[Body], Body]:
     """Declares a function. The body's docstring is that of all namespaces; `notes` are supplements of some."""
 
     def declared(body: Body) -> Body:
         said = Text(inspect.cleandoc(body.__doc__ or ""), notes or {})
-        FUNCTIONS[body.__name__] = Function(body.__name__, body, items, said, returns, raises, result, eager, without)
+        own = (items, said, returns, raises, result, eager, without, op)
+        FUNCTIONS[body.__name__] = Function(body.__name__, body, *own)
         return body
 
     return declared

@@ -81,6 +81,7 @@ DERIVATIVES = (
     STREAM,
     returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
+    op="ewald_real_space",
 )
 @of_channels
 def ewald_real_space(
@@ -121,6 +122,7 @@ def ewald_real_space(
     STREAM,
     returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
+    op="ewald_reciprocal_space",
 )
 @of_channels
 def ewald_reciprocal_space(
@@ -190,6 +192,7 @@ def ewald_reciprocal_space(
     },
     returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
+    op="ewald_summation",
 )
 @of_channels
 def ewald_summation(

@@ -87,6 +87,7 @@ _CHOSEN_CUTOFF = CUTOFF.but(
     STREAM,
     returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
+    op="ewald_mesh_reciprocal_space",
 )
 @of_channels
 def pme_reciprocal_space(
@@ -146,6 +147,7 @@ def pme_reciprocal_space(
     },
     returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
+    op="ewald_mesh_summation",
 )
 @of_channels
 def particle_mesh_ewald(

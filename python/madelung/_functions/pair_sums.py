@@ -121,6 +121,7 @@ def coulomb(
     STREAM,
     returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
+    op="damped_shifted_force",
 )
 @of_channels
 def dsf(

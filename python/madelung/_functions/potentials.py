@@ -108,6 +108,7 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
             "the list is given (`neighbors`).",
         },
         returns=_RETURNS,
+        op=name,
         raises=ENERGY_ERRORS,
     )(body)
 

@@ -2,11 +2,14 @@
 
 import numpy.typing as npt
 
+from madelung import _native
 from madelung._api import Functions
-from madelung._functions.bound import through
+from madelung._functions.bound import straight_calls, through
 from madelung.numpy._framework import Numpy
 
-bound: Functions[npt.ArrayLike, npt.NDArray] = Functions("numpy", through("numpy", Numpy))
+bound: Functions[npt.ArrayLike, npt.NDArray] = Functions(
+    "numpy", through("numpy", Numpy, straight_calls(_native.Plain.of_numpy()))
+)
 
 __all__ = [
     "born_mayer",

@@ -24,6 +24,7 @@ from torch.autograd import forward_ad as _forward_ad
 
 from madelung._derivative_rules import Call, bits
 from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SAVING, VALUE
+from madelung.torch._plain import plain
 from madelung.torch._schema import Op
 from madelung.torch._specialised import ABSENT, not_compiled, specialised
 from madelung.torch._specialised import transforms_active as _transforms_active
@@ -34,8 +35,8 @@ _grad_enabled = torch.is_grad_enabled
 
 
 def kernel_of(op: Op, member: str) -> Callable[..., Any]:
-    """The private op: the function that its overload calls, which saves half a microsecond."""
-    return op.overload(member, private=True)._op
+    """The private op: of plain tensors without the dispatcher, else the function that its overload calls."""
+    return plain(f"{op.namespace}.{op.name}{member}", op.overload(member, private=True)._op)
 
 
 class Member:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from madelung._functions.bound import refuse_foreign
+from madelung._functions.bound import refuse_foreign, straight_calls
 from madelung.torch._errors import FAILURES, explained
 from madelung.torch._framework import Graph, is_compiling, mode_of, outside_graphs
+from madelung.torch._plain import PLAIN
 
 
 def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
@@ -16,6 +17,8 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         refuse_foreign("torch", body, stream, given)
     if is_compiling():
         return body(Graph, *given)
+    if body in _STRAIGHT and (found := _STRAIGHT[body](given)) is not NotImplemented:
+        return found
     try:
         return body(mode_of(given[0]), *given)
     except FAILURES as error:
@@ -26,6 +29,8 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         # Without the name the traceback and its frame would keep each other, and the tensors of the call.
         del failure
 
+
+_STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN)
 
 # Of bodies that read values, at which compiled graphs break.
 read = outside_graphs(call)

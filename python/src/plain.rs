@@ -1,0 +1,192 @@
+//! Arrays of a library of Python that calls take as they are: in the memory of the host, in row-major order, and of no
+//! graph, transform or mode.
+#![expect(unsafe_code, reason = "memory behind objects of Python")]
+
+use madelung::Error;
+use madelung::array::{Array, View};
+use madelung::backend::Context;
+use madelung_bridge::dlpack::{Exchange, Lent, Results};
+use madelung_core::array::Data;
+use numpy::npyffi::{NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, PyArrayObject_fields};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyType};
+
+use crate::call::{compute, exception};
+use crate::convert::given_any;
+
+/// A library whose plain arrays are known.
+#[pyclass(frozen, module = "madelung")]
+pub(crate) struct Plain(Library);
+
+enum Library {
+    NumPy { types: [Py<PyArrayDescr>; 4] },
+    Torch(Torch),
+}
+
+struct Torch {
+    exchange: Exchange,
+    /// Types of tensors that are plain.
+    types: Vec<Py<PyType>>,
+    /// Functions whose results are false in ordinary calls: graphs, transforms and modes of others are none.
+    unusual: Vec<Py<PyAny>>,
+    /// The module whose level says whether forward mode is on.
+    forward_ad: Py<PyAny>,
+    is_grad_enabled: Py<PyAny>,
+}
+
+#[pymethods]
+impl Plain {
+    /// Arrays of NumPy.
+    #[staticmethod]
+    fn of_numpy(py: Python<'_>) -> Self {
+        let types = [
+            numpy::dtype::<f64>(py),
+            numpy::dtype::<f32>(py),
+            numpy::dtype::<i32>(py),
+            numpy::dtype::<i64>(py),
+        ];
+        Self(Library::NumPy { types: types.map(Bound::unbind) })
+    }
+
+    /// Tensors of PyTorch, by the table of functions that its class has; None of another version. `unusual`: functions
+    /// whose results are false in ordinary calls.
+    #[staticmethod]
+    fn of_torch(
+        table: &Bound<'_, PyCapsule>,
+        types: Vec<Py<PyType>>,
+        unusual: Vec<Py<PyAny>>,
+        forward_ad: Py<PyAny>,
+        is_grad_enabled: Py<PyAny>,
+    ) -> PyResult<Option<Self>> {
+        let pointer = table.pointer_checked(Some(c"dlpack_exchange_api"))?;
+        // SAFETY: the capsule of this name holds the table, which the library keeps.
+        let exchange = unsafe { Exchange::new(pointer.as_ptr()) };
+        Ok(exchange.map(|exchange| {
+            Self(Library::Torch(Torch { exchange, types, unusual, forward_ad, is_grad_enabled }))
+        }))
+    }
+}
+
+impl Plain {
+    /// Whether calls are of no graph, transform or mode.
+    pub(crate) fn is_ordinary(&self, py: Python<'_>) -> PyResult<bool> {
+        let Library::Torch(torch) = &self.0 else { return Ok(true) };
+        for is_unusual in &torch.unusual {
+            if is_unusual.bind(py).call0()?.is_truthy()? {
+                return Ok(false);
+            }
+        }
+        Ok(torch.forward_ad.bind(py).getattr(intern!(py, "_current_level"))?.extract::<i64>()? < 0)
+    }
+
+    /// The memory of an array that is plain.
+    pub(crate) fn view<'a>(&self, x: &'a Bound<'_, PyAny>) -> PyResult<Option<View<'a>>> {
+        let view = self.memory(x)?;
+        // Tensors may be the negatives of the numbers in their memory.
+        let is_real =
+            matches!(&self.0, Library::Torch(_)) && view.as_ref().is_some_and(|view| view.dtype().is_real());
+        let is_negative = is_real && x.call_method0(intern!(x.py(), "is_neg"))?.is_truthy()?;
+        Ok(view.filter(|_| !is_negative))
+    }
+
+    /// The memory of an array of this library or of its results, which no view has the negatives of.
+    pub(crate) fn memory<'a>(&self, x: &'a Bound<'_, PyAny>) -> PyResult<Option<View<'a>>> {
+        match &self.0 {
+            Library::NumPy { types } => Ok(numpy_view(x, types)),
+            Library::Torch(torch) => {
+                let of = x.get_type();
+                if !torch.types.iter().any(|plain| of.is(plain)) {
+                    return Ok(None);
+                }
+                // SAFETY: a tensor, by its type; the interpreter is locked. The reference to the object keeps the memory,
+                // and as for every operator inputs are not written to while it runs.
+                match unsafe { torch.exchange.view(x.as_ptr().cast()) } {
+                    Lent::View(view) => Ok(Some(view)),
+                    Lent::Other => Ok(None),
+                    Lent::Raised => {
+                        drop(PyErr::take(x.py()));
+                        Ok(None)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a call with an array belongs to a graph of derivatives.
+    pub(crate) fn requires_graph(&self, x: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (py, Library::Torch(torch)) = (x.py(), &self.0) else { return Ok(false) };
+        Ok(x.getattr(intern!(py, "requires_grad"))?.is_truthy()?
+            && torch.is_grad_enabled.bind(py).call0()?.is_truthy()?)
+    }
+
+    /// The results of `work` on the host, as arrays of the library; None where it fails, which another way then tells of.
+    /// `single`: a matrix of each system comes without the axis of systems.
+    pub(crate) fn run<'py>(
+        &self,
+        py: Python<'py>,
+        single: bool,
+        work: impl FnOnce(&Context<'_>) -> madelung::Result<Vec<Option<Array>>> + Send,
+    ) -> PyResult<Option<Vec<Option<Bound<'py, PyAny>>>>> {
+        let results = match &self.0 {
+            Library::NumPy { .. } => None,
+            Library::Torch(torch) => Some(Results { exchange: torch.exchange, single }),
+        };
+        let found = compute(py, || {
+            let done = match &results {
+                None => work(&madelung::cpu::context()),
+                Some(results) => madelung_bridge_torch::on_host(results, work),
+            };
+            match done {
+                Err(error @ (Error::Interrupted | Error::Memory { .. })) => Err(error),
+                done => Ok(done.ok()),
+            }
+        })?;
+        let Some(found) = found else { return Ok(None) };
+        let object = |array: Array| match &results {
+            None if single && array.shape() == [1, 3, 3] => given_any(py, array)?.get_item(0),
+            None => given_any(py, array),
+            Some(results) => {
+                // SAFETY: the interpreter is locked, and the reference goes to the result.
+                unsafe {
+                    let object = results.object(array).map_err(exception)?;
+                    Bound::from_owned_ptr_or_err(py, object.cast())
+                }
+            }
+        };
+        found.into_iter().map(|array| array.map(object).transpose()).collect::<PyResult<Vec<_>>>().map(Some)
+    }
+}
+
+/// The memory of an array of NumPy, not of a class derived from it.
+fn numpy_view<'a>(x: &'a Bound<'_, PyAny>, types: &[Py<PyArrayDescr>; 4]) -> Option<View<'a>> {
+    let array = x.cast_exact::<PyUntypedArray>().ok()?;
+    // SAFETY: the array is there, with its flags and its address.
+    let &PyArrayObject_fields { flags, data, .. } = unsafe { &(*array.as_array_ptr()).fields };
+    let needed = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED;
+    if flags & needed != needed {
+        return None;
+    }
+    let (dtype, count, start) = (array.dtype(), array.len(), data.cast_const());
+    let number = types
+        .iter()
+        .position(|known| dtype.is(known))
+        .or_else(|| types.iter().position(|known| dtype.is_equiv_to(known.bind(x.py()))))?;
+    /// # Safety
+    /// There are as many elements of the type, while the reference to the array lives.
+    unsafe fn elements<'a, T>(start: *const std::ffi::c_char, count: usize) -> &'a [T] {
+        // SAFETY: that of the caller.
+        if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start.cast(), count) } }
+    }
+    // SAFETY: the flags say that the elements lie side by side, aligned; the type is that of the dtype.
+    let data = unsafe {
+        match number {
+            0 => Data::F64(elements(start, count)),
+            1 => Data::F32(elements(start, count)),
+            2 => Data::I32(elements(start, count)),
+            _ => Data::I64(elements(start, count)),
+        }
+    };
+    View::new(data, array.shape()).ok()
+}
