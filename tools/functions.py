@@ -67,10 +67,9 @@ BOUND: dict[Namespace, str] = {
 import numpy.typing as npt
 
 from madelung._api import Functions
-from madelung._functions.bound import through
-from madelung.numpy._framework import Numpy
+from madelung.numpy._bound import call
 
-bound: Functions[npt.ArrayLike, npt.NDArray] = Functions("numpy", through("numpy", Numpy))
+bound: Functions[npt.ArrayLike, npt.NDArray] = Functions("numpy", call)
 """,
     "torch": """
 from torch import Tensor

@@ -15,6 +15,7 @@ mod lists;
 mod machine_code;
 mod op_call;
 mod plain;
+mod plain_op;
 mod plan;
 mod signals;
 mod straight;
@@ -56,9 +57,11 @@ mod _native {
     #[pymodule_export]
     use super::plain::Plain;
     #[pymodule_export]
+    use super::plain_op::PlainOp;
+    #[pymodule_export]
     use super::plan::{crowding, extents, gaussian_reach, sum_accuracy, sum_kinds, sum_numbers, sum_plan};
     #[pymodule_export]
-    use super::straight::{PlainOp, Straight};
+    use super::straight::Straight;
     #[pymodule_export]
     use super::torch::torch_init;
     #[pymodule_export]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from madelung import _arguments as check
@@ -37,7 +38,7 @@ def _of(namespace: Namespace) -> Any:
     return importlib.import_module(f"madelung.{namespace}._functions").bound
 
 
-def through(namespace: Namespace, framework: Any, straight: dict[Call, Call] = {}) -> Call:  # noqa: B006
+def through(namespace: Namespace, framework: Any, straight: Mapping[Call, Call] = MappingProxyType({})) -> Call:
     """Calls of bodies with one framework, but for those that are straight."""
 
     def call(body: Call, stream: Any, *given: Any) -> Any:
@@ -49,17 +50,24 @@ def through(namespace: Namespace, framework: Any, straight: dict[Call, Call] = {
     return call
 
 
-def straight_calls(plain: Any) -> dict[Call, Call]:
-    """For each body whose call may be one of an op: the call on plain arrays, which else is not implemented."""
+def straight_calls(plain: Any, derived: Callable[[str], Any] = lambda op: None) -> dict[Call, Call]:
+    """For each body whose call may be one of an op: the call on plain arrays, which else is not implemented.
+
+    `derived`: the mode that takes an op in graphs of derivatives, and the op in it.
+    """
+    # Which declares the functions.
+    importlib.import_module("madelung._api")
     targets = {op["op"]["name"]: dict(op["targets"]) for op in json.loads(_native.described_ops())}
     found: dict[Call, Call] = {}
     for declared in FUNCTIONS.values():
         if declared.op is None:
             continue
         members = [[targets[op][member] for member in (VALUE, DIRECT)] for op in (declared.op, f"{declared.op}_total")]
-        parameters = [(p.name, [] if p.default is REQUIRED else [p.default]) for p in declared.parameters() if p.kind != "stream"]
+        parameters = [
+            (p.name, [] if p.default is REQUIRED else [p.default]) for p in declared.parameters() if p.kind != "stream"
+        ]
         groups = [len(x.parameters) if isinstance(x, Group) else None for x in declared.arguments()]
-        found[declared.body] = _native.Straight(members, parameters, groups, plain, Neighbors)
+        found[declared.body] = _native.Straight(members, parameters, groups, plain, Neighbors, derived(declared.op))
     return found
 
 

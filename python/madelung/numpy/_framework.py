@@ -67,7 +67,7 @@ class Numpy(Immediate):
     def op(name: str, *inputs: Any) -> tuple[Any, ...]:
         """See `Framework`."""
         try:
-            return tuple(OPS[name].run(VALUE, inputs))
+            return OPS[name].value(*inputs)
         except (ValueError, MemoryError) as error:
             raise check.renamed(error) from None
 
@@ -271,15 +271,23 @@ class Numpy(Immediate):
 
     @staticmethod
     def find_neighbors(
-        positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
+        positions: Any,
+        cutoff: Any,
+        cell: Any,
+        pbc: Any,
+        batch_idx: Any,
+        batch_ptr: Any,
+        form: Any,
+        array: Callable[[np.ndarray], Any] = lambda x: x,
     ) -> Neighbors:
-        """See `Framework`."""
+        """See `Framework`. `array`: the arrays of another framework, of those of NumPy."""
         each = cutoff if isinstance(cutoff, list) else []
         r, h, *_, reach, _ = atoms = _atoms(positions, check.largest(cutoff), cell, pbc, batch_idx, batch_ptr)
         kept = -1 if form is None else ("rows", "clusters").index(form)
-        found = OPS["find_neighbors"].run(VALUE, (*atoms, np.array(each, r.dtype), kept, -1, -1, -1))
-        at, axes = None if cell is None else h.copy(), _neighbors.axes_of(pbc, cell)
-        return Neighbors(*found, at, None, _neighbors.form_of(found[1]), len(r), reach, axes)
+        index, columns, images = Numpy.op("find_neighbors", *atoms, np.array(each, r.dtype), kept, -1, -1, -1)
+        at, axes = None if cell is None else array(h.copy()), _neighbors.axes_of(pbc, cell)
+        arrays, in_form = (array(index), array(columns), array(images)), _neighbors.form_of(columns)
+        return Neighbors(*arrays, at, None, in_form, len(r), reach, axes)
 
     @staticmethod
     def renewed(

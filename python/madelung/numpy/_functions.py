@@ -2,14 +2,10 @@
 
 import numpy.typing as npt
 
-from madelung import _native
 from madelung._api import Functions
-from madelung._functions.bound import straight_calls, through
-from madelung.numpy._framework import Numpy
+from madelung.numpy._bound import call
 
-bound: Functions[npt.ArrayLike, npt.NDArray] = Functions(
-    "numpy", through("numpy", Numpy, straight_calls(_native.Plain.of_numpy()))
-)
+bound: Functions[npt.ArrayLike, npt.NDArray] = Functions("numpy", call)
 
 __all__ = [
     "born_mayer",

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from madelung import _native
-from madelung._schema import NamedOp
+from madelung._schema import VALUE, NamedOp
+
+PLAIN = _native.Plain.of_numpy()
+"""Arrays that calls take as they are."""
 
 
 class Op(NamedOp):
     """An op of NumPy arrays."""
+
+    @cached_property
+    def value(self) -> Callable[..., tuple[Any, ...]]:
+        """The outputs, of all inputs in order."""
+        return _native.PlainOp(self.targets[VALUE], PLAIN, lambda *flat: tuple(self.run(VALUE, flat)), False)
 
     def run(
         self,

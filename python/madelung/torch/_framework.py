@@ -183,10 +183,15 @@ class _Mode(Calls):
         positions, charges, lattice, atoms, _, single, _, _ = system
         inputs = check.inputs(positions, charges, lattice)
         flat = (*inputs, *reals, cls.no_strain(positions), atoms, unit, *rest)
+        return cls.evaluated(e, flat, want, hybrid, single)
+
+    @classmethod
+    def evaluated(cls, e: Energies, flat: Any, want: int, hybrid: bool, single: bool) -> Any:
+        """The results of a function of energies; `single`: of one system that is no batch."""
         if not (want or hybrid):
             return cls.plain(e, flat)
         results = cls.with_gradients(e, flat, want, hybrid)
-        if single and virial:
+        if single and want & e.wanted_bits[2]:
             results = (*results[:-1], results[-1][0])
         return results[0] if len(results) == 1 else tuple(results)
 

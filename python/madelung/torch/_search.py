@@ -53,9 +53,8 @@ def find_neighbors_on_host(
     positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, form: Any
 ) -> Neighbors:
     """All pairs closer than a cutoff, in the form that is fastest or in a given one."""
-    found = Numpy.find_neighbors(*_views(positions, cutoff, cell, pbc, batch_idx, batch_ptr), form)
-    arrays = {name: torch.from_numpy(getattr(found, name)) for name in ("index", "columns", "images")}
-    return replace(found, **arrays, cell=_kept(cell))
+    views = _views(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
+    return Numpy.find_neighbors(*views, form, torch.from_numpy)
 
 
 def renewed_on_host(

@@ -1,0 +1,9 @@
+"""Calls of the public functions with arrays of NumPy."""
+
+from __future__ import annotations
+
+from madelung._functions.bound import straight_calls, through
+from madelung.numpy._framework import Numpy
+from madelung.numpy._ops import PLAIN
+
+call = through("numpy", Numpy, straight_calls(PLAIN))

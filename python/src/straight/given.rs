@@ -1,0 +1,91 @@
+//! Arguments of straight calls.
+
+use madelung::array::{DType, Data, View};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple, PyType};
+use std::sync::OnceLock;
+
+use crate::plain::Plain;
+
+/// Neighbour list of a call.
+pub(super) struct List<'py> {
+    pub(super) index: Bound<'py, PyAny>,
+    pub(super) columns: Bound<'py, PyAny>,
+    pub(super) images: Bound<'py, PyAny>,
+    /// The cell that it was made in.
+    pub(super) cell: Bound<'py, PyAny>,
+    pub(super) cutoff: f64,
+    pub(super) atoms: usize,
+}
+
+impl<'py> List<'py> {
+    /// The list of a class `of`, made without other axes than those of its cell.
+    pub(super) fn of(x: &Bound<'py, PyAny>, of: &Py<PyType>) -> PyResult<Option<Self>> {
+        let py = x.py();
+        if !x.get_type().is(of) || !x.getattr(intern!(py, "pbc"))?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            index: x.getattr(intern!(py, "index"))?,
+            columns: x.getattr(intern!(py, "columns"))?,
+            images: x.getattr(intern!(py, "images"))?,
+            cell: x.getattr(intern!(py, "cell"))?,
+            cutoff: x.getattr(intern!(py, "cutoff"))?.extract()?,
+            atoms: x.getattr(intern!(py, "atoms"))?.extract()?,
+        }))
+    }
+
+    /// Whether it was made in a cell of these values; None: without one.
+    pub(super) fn is_of(&self, cell: Option<&View<'_>>, plain: &Plain) -> PyResult<bool> {
+        let Some(cell) = cell else { return Ok(self.cell.is_none()) };
+        let same = |other: View<'_>| match (cell.data(), other.data()) {
+            (Data::F64(a), Data::F64(b)) => a == b,
+            (Data::F32(a), Data::F32(b)) => a == b,
+            _ => false,
+        };
+        Ok(!self.cell.is_none() && plain.memory(&self.cell)?.is_some_and(same))
+    }
+}
+
+/// Indices of one system for all rows; None of more rows than are kept.
+pub(super) fn one_system(rows: usize) -> Option<View<'static>> {
+    static ZEROS: OnceLock<Vec<i32>> = OnceLock::new();
+    View::new(Data::I32(ZEROS.get_or_init(|| vec![0; 1 << 16]).get(..rows)?), &[rows]).ok()
+}
+
+/// The cell of atoms without one.
+pub(super) fn unit_cell(dtype: DType) -> Option<View<'static>> {
+    const UNIT: [f64; 9] = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
+    const NARROW: [f32; 9] = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
+    let data = if dtype == DType::F32 { Data::F32(&NARROW) } else { Data::F64(&UNIT) };
+    View::new(data, &[1, 3, 3]).ok()
+}
+
+/// Whether axes are those of the cell, all of them.
+pub(super) fn are_all(pbc: &Bound<'_, PyAny>) -> bool {
+    let is_true = |x: &Bound<'_, PyAny>| x.is(PyBool::new(x.py(), true));
+    pbc.is_none()
+        || is_true(pbc)
+        || pbc.cast_exact::<PyTuple>().is_ok_and(|axes| axes.len() == 3 && axes.iter().all(|x| is_true(&x)))
+}
+
+/// A number of Python's own types.
+pub(super) fn number(x: &Bound<'_, PyAny>) -> Option<f64> {
+    if x.is_exact_instance_of::<PyFloat>() || x.is_exact_instance_of::<PyInt>() {
+        x.extract().ok()
+    } else {
+        None
+    }
+}
+
+/// Order of the splines on a mesh that is given without one.
+const ORDER: usize = 5;
+
+/// Three nodes and the order of the splines on them.
+pub(super) fn mesh(nodes: &Bound<'_, PyAny>, order: &Bound<'_, PyAny>) -> Option<[u64; 4]> {
+    let order = if order.is_none() { ORDER } else { order.cast_exact::<PyInt>().ok()?.extract().ok()? };
+    let [x, y, z] = nodes.cast_exact::<PyTuple>().ok()?.extract::<[usize; 3]>().ok()?;
+    let fits = (4..=8).contains(&order) && [x, y, z].iter().all(|n| *n >= order);
+    fits.then_some([x as u64, y as u64, z as u64, order as u64])
+}
