@@ -61,7 +61,7 @@ mod _native {
     #[pymodule_export]
     use super::plan::{crowding, extents, gaussian_reach, sum_accuracy, sum_kinds, sum_numbers, sum_plan};
     #[pymodule_export]
-    use super::straight::Straight;
+    use super::straight::{InGraph, Straight};
     #[pymodule_export]
     use super::torch::torch_init;
     #[pymodule_export]

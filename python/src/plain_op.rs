@@ -4,17 +4,17 @@ use madelung::array::Data;
 use madelung_bridge::Entry;
 use madelung_bridge::layout::Type;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyNotImplemented, PyTuple};
 
 use crate::op_call::{member, results};
 use crate::plain::Plain;
 
-/// A member of an op on plain arrays; of others a function of the same arguments.
+/// A member of an op on plain arrays. It calls nothing of Python: an op that the dispatcher of a framework runs without the
+/// interpreter's lock would take the lock for held, as one call of this module waits for it.
 #[pyclass(frozen, module = "madelung")]
 pub(crate) struct PlainOp {
     entry: &'static Entry,
     plain: Py<Plain>,
-    otherwise: Py<PyAny>,
     /// Whether a single result comes unwrapped.
     unwraps: bool,
 }
@@ -22,17 +22,15 @@ pub(crate) struct PlainOp {
 #[pymethods]
 impl PlainOp {
     #[new]
-    #[pyo3(signature = (target, plain, otherwise, unwraps = true))]
-    fn new(target: &str, plain: Py<Plain>, otherwise: Py<PyAny>, unwraps: bool) -> PyResult<Self> {
-        Ok(Self { entry: member(target)?, plain, otherwise, unwraps })
+    fn new(target: &str, plain: Py<Plain>, unwraps: bool) -> PyResult<Self> {
+        Ok(Self { entry: member(target)?, plain, unwraps })
     }
 
+    /// The results; `NotImplemented`, where an argument is not plain or the call fails, which another way tells of.
     #[pyo3(signature = (*args))]
     fn __call__<'py>(&self, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        match self.called(args)? {
-            Some(found) => Ok(found),
-            None => self.otherwise.bind(args.py()).call1(args),
-        }
+        let found = self.called(args)?;
+        Ok(found.unwrap_or_else(|| PyNotImplemented::get(args.py()).to_owned().into_any()))
     }
 }
 

@@ -44,6 +44,14 @@ pub(crate) struct Straight {
     derived: Option<Derived>,
 }
 
+/// A call that belongs to a graph of derivatives: the arguments of the mode's function `evaluated`, which Python calls (see
+/// [`PlainOp`](crate::plain_op::PlainOp)).
+#[pyclass(frozen, module = "madelung")]
+pub(crate) struct InGraph {
+    #[pyo3(get)]
+    arguments: Py<PyTuple>,
+}
+
 /// What takes the inputs of calls that belong to a graph of derivatives.
 struct Derived {
     /// A framework's mode: see `Eager` of `madelung.torch`.
@@ -121,7 +129,8 @@ impl Straight {
         })
     }
 
-    /// The results of a call; `NotImplemented`, where it goes another way.
+    /// The results of a call; of one in a graph of derivatives its arguments there; `NotImplemented`, where it goes another
+    /// way.
     fn __call__<'py>(&self, given: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let found = self.called(given)?;
         Ok(found.unwrap_or_else(|| PyNotImplemented::get(given.py()).to_owned().into_any()))
@@ -165,7 +174,8 @@ impl Straight {
             let mode = derived.mode.bind(py);
             let Some(flat) = self.objects(mode, &args, list.as_ref(), &inputs)? else { return Ok(None) };
             let of = (&derived.energies[reduction], PyTuple::new(py, flat)?, want, false, inputs.single);
-            return mode.call_method1(intern!(py, "evaluated"), of).map(Some);
+            let of = InGraph { arguments: of.into_pyobject(py)?.unbind() };
+            return Ok(Some(Bound::new(py, of)?.into_any()));
         }
         let Inputs { tensors, numbers, single, .. } = inputs;
         let negated = want & self.negated;

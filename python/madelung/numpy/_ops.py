@@ -20,7 +20,13 @@ class Op(NamedOp):
     @cached_property
     def value(self) -> Callable[..., tuple[Any, ...]]:
         """The outputs, of all inputs in order."""
-        return _native.PlainOp(self.targets[VALUE], PLAIN, lambda *flat: tuple(self.run(VALUE, flat)), False)
+        plain = _native.PlainOp(self.targets[VALUE], PLAIN, False)
+
+        def value(*flat: Any) -> tuple[Any, ...]:
+            found = plain(*flat)
+            return tuple(self.run(VALUE, flat)) if found is NotImplemented else found
+
+        return value
 
     def run(
         self,

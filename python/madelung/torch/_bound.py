@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from madelung._functions.bound import refuse_foreign, straight_calls
+from madelung._native import InGraph
 from madelung.torch._errors import FAILURES, explained
 from madelung.torch._framework import ENERGIES, Eager, Graph, is_compiling, mode_of, outside_graphs
 from madelung.torch._plain import PLAIN
@@ -17,8 +18,8 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         refuse_foreign("torch", body, stream, given)
     if is_compiling():
         return body(Graph, *given)
-    if body in _STRAIGHT and (found := _STRAIGHT[body](given)) is not NotImplemented:
-        return found
+    if body in STRAIGHT and (found := STRAIGHT[body](given)) is not NotImplemented:
+        return Eager.evaluated(*found.arguments) if type(found) is InGraph else found
     try:
         return body(mode_of(given[0]), *given)
     except FAILURES as error:
@@ -30,7 +31,7 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         del failure
 
 
-_STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN, lambda op: (Eager, ENERGIES[op]))
+STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN, lambda op: (Eager, ENERGIES[op]))
 
 # Of bodies that read values, at which compiled graphs break.
 read = outside_graphs(call)

@@ -1,0 +1,259 @@
+"""Straight calls, on plain arrays in one call of the extension, beside the way of all other calls."""
+
+import gc
+
+import numpy as np
+import pytest
+import torch
+
+import madelung.numpy as mn
+import madelung.torch as mt
+from madelung import _native
+from madelung._functions.declare import FUNCTIONS
+from madelung._neighbors import Neighbors, flatten, unflatten
+from madelung.numpy import _bound as of_numpy
+from madelung.numpy._framework import Numpy
+from madelung.torch import _bound as of_torch
+from madelung.torch._framework import mode_of
+from madelung.torch._plain import PLAIN
+
+NAMES = [name for name, declared in FUNCTIONS.items() if declared.op is not None]
+ALPHA, CUTOFF, SIDE = 0.9, 3.0, 7.0
+FLAGS = ("compute_forces", "compute_charge_gradients", "compute_virial")
+has_table = pytest.mark.skipif(PLAIN is None, reason="PyTorch before 2.10 has no table of functions for tensors")
+
+
+def arguments(name: str, dtype: type, systems: int, has_cell: bool = True) -> dict:
+    """Everything that a function takes, as arrays of NumPy; `systems`: 0 for one that is no batch."""
+    rng = np.random.default_rng(3)
+    count = max(systems, 1)
+    r = (rng.random((12 * count, 3)) * SIDE).astype(dtype)
+    cell = (np.eye(3) * SIDE + rng.random((3, 3)) * 0.3).astype(dtype)
+    given = {"positions": r, "cell": cell if has_cell else None}
+    if systems:
+        given |= {"cell": np.stack([cell * (1 + 0.01 * b) for b in range(count)]).astype(dtype)}
+        given["batch_idx"] = np.repeat(np.arange(count, dtype=np.int32), 12)
+    of = {p.name for p in FUNCTIONS[name].parameters()}
+    batch = {k: given[k] for k in ("batch_idx",) if k in given}
+    if "neighbors" in of:
+        given["neighbors"] = mn.find_neighbors(r, CUTOFF, given["cell"], **batch)
+    charges = np.where(np.arange(len(r)) % 2, 1.0, -1.0).astype(dtype)
+    waves, wave_idx = mn.generate_miller_indices(given["cell"] if has_cell else cell, 3.0)
+    known = {
+        "charges": charges,
+        "types": (np.arange(len(r)) % 2).astype(np.int32),
+        "alpha": ALPHA,
+        "cutoff": CUTOFF,
+        "miller_indices": waves,
+        "miller_batch_idx": wave_idx,
+        "mesh_dimensions": (8, 9, 10),
+        "spline_order": 4,
+    }
+    tables = {
+        p.name: np.array([[0.7, 0.9], [0.9, 1.1]], dtype) for p in FUNCTIONS[name].parameters() if p.shape == ("K", "K")
+    }
+    return given | {k: v for k, v in known.items() if k in of} | tables
+
+
+def lent(x):
+    """Of arrays of NumPy tensors on the same memory."""
+    if isinstance(x, np.ndarray):
+        return torch.from_numpy(x)
+    if isinstance(x, Neighbors):
+        arrays, others = flatten(x)
+        return unflatten([lent(array) for array in arrays], others)
+    return x
+
+
+def passed(name: str, given: dict) -> tuple:
+    """The arguments of a body."""
+    declared = FUNCTIONS[name]
+    values = {p.name: given.get(p.name, p.default) for p in declared.parameters()}
+    groups = [getattr(item, "parameters", None) for item in declared.arguments()]
+    return tuple(
+        values[item.name] if group is None else tuple(values[p.name] for p in group)
+        for item, group in zip(declared.arguments(), groups)
+    )
+
+
+def both(name: str, given: dict, namespace: str) -> tuple:
+    """The results of a straight call, and those of its body."""
+    at = passed(name, given)
+    body = FUNCTIONS[name].body
+    calls = of_torch.STRAIGHT if namespace == "torch" else of_numpy.STRAIGHT
+    framework = mode_of(given["positions"]) if namespace == "torch" else Numpy
+    found, other = calls[body](at), body(framework, *at)
+    found = of_torch.Eager.evaluated(*found.arguments) if isinstance(found, _native.InGraph) else found
+    return (found if isinstance(found, tuple) else (found,)), (other if isinstance(other, tuple) else (other,))
+
+
+@pytest.mark.parametrize("namespace", ["numpy", pytest.param("torch", marks=has_table)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("systems", [0, 1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_bits_are_those_of_other_calls(name, systems, dtype, namespace):
+    of = {p.name for p in FUNCTIONS[name].parameters()}
+    for reduction in ("atom", "system"):
+        for asked in ((), FLAGS[:1], FLAGS[1:2], FLAGS[2:], FLAGS):
+            given = arguments(name, dtype, systems) | {"energy_reduction": reduction, "prefactor": 1.5}
+            given |= {flag: True for flag in asked if flag in of}
+            given = {k: lent(v) for k, v in given.items()} if namespace == "torch" else given
+            found, other = both(name, given, namespace)
+            assert found[0] is not NotImplemented
+            assert len(found) == len(other)
+            for x, y in zip(found, other):
+                assert (type(x), x.dtype, x.shape) == (type(y), y.dtype, y.shape)
+                assert np.array_equal(np.asarray(x), np.asarray(y)), (reduction, asked)
+
+
+@has_table
+@pytest.mark.parametrize("systems", [0, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_are_those_of_other_calls(name, systems):
+    given = {k: lent(v) for k, v in arguments(name, np.float64, systems).items()}
+    given |= {"energy_reduction": "system", "compute_forces": True}
+    inputs = [k for k in ("positions", "charges", "cell") if k in given]
+    for k in inputs:
+        given[k] = given[k].clone().requires_grad_()
+    found, other = both(name, given, "torch")
+    for (energies, forces), (energies_too, forces_too) in [(found, other)]:
+        assert torch.equal(energies, energies_too) and torch.equal(forces, forces_too)
+        gradients, gradients_too = (
+            torch.autograd.grad(e.sum() + (f * f).sum(), [given[k] for k in inputs], create_graph=True)
+            for e, f in ((energies, forces), (energies_too, forces_too))
+        )
+        assert all(torch.equal(x, y) for x, y in zip(gradients, gradients_too))
+    with torch.no_grad():
+        assert not both(name, given, "torch")[0][0].requires_grad
+
+
+@pytest.mark.parametrize("namespace", ["numpy", pytest.param("torch", marks=has_table)])
+@pytest.mark.parametrize("name", ["lennard_jones", "dsf"])
+def test_systems_without_a_cell(name, namespace):
+    given = arguments(name, np.float64, 0, has_cell=False)
+    given = {k: lent(v) for k, v in given.items()} if namespace == "torch" else given
+    found, other = both(name, given | {"compute_virial": True}, namespace)
+    assert found[0] is not NotImplemented
+    assert all(np.array_equal(np.asarray(x), np.asarray(y)) and x.shape == y.shape for x, y in zip(found, other))
+
+
+def sum_of(**changes):
+    given = {k: lent(v) for k, v in arguments("ewald_summation", np.float64, 0).items()}
+    given |= {k: change(given) if callable(change) else change for k, change in changes.items()}
+    return of_torch.STRAIGHT[FUNCTIONS["ewald_summation"].body](passed("ewald_summation", given)), given
+
+
+@has_table
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"accuracy": 1e-3},
+        {"pbc": (True, True, False), "slab_correction": True},
+        {"exclusions": torch.tensor([[0, 1]])},
+        {"exponent": 6},
+        {"k_cutoff": 3.0, "miller_indices": None, "miller_batch_idx": None},
+        {"neighbors": None},
+        {"alpha": None},
+        {"alpha": torch.tensor(0.9)},
+        {"cutoff": 2 * CUTOFF},
+        {"hybrid_forces": True},
+        {"compute_forces": 1},
+        {"energy_reduction": "all"},
+        {"charges": lambda given: torch.ones(12, 2, dtype=torch.float64)},
+        {"charges": lambda given: given["neighbors"].index},
+        {"charges": lambda given: torch.ones(11, dtype=torch.float64)},
+        {"positions": lambda given: given["positions"].T.contiguous().T},
+        {"positions": lambda given: given["positions"].float()},
+        {"positions": lambda given: torch._neg_view(given["positions"])},
+        {"positions": lambda given: given["positions"].to_sparse()},
+        {"positions": lambda given: given["positions"].to("meta")},
+        {"positions": lambda given: given["positions"].numpy()},
+        {"cell": lambda given: given["cell"] * 1.001},
+        {"cell": lambda given: given["cell"] * torch.nan},
+    ],
+    ids=str,
+)
+def test_other_calls_go_another_way(changes):
+    assert sum_of(**changes)[0] is NotImplemented
+
+
+@has_table
+def test_negatives_are_seen():
+    given = {k: lent(v) for k, v in arguments("ewald_summation", np.float64, 0).items()}
+    whole = given | {"charges": torch._neg_view(given["charges"]), "compute_charge_gradients": True}
+    energies, potentials = mt.ewald_summation(**whole)
+    plain, opposite = mt.ewald_summation(**given, compute_charge_gradients=True)
+    assert torch.equal(energies, plain) and torch.equal(potentials, -opposite)
+
+
+@has_table
+def test_those_who_watch_the_dispatcher_see_calls():
+    given = {k: lent(v) for k, v in arguments("ewald_real_space", np.float64, 0).items()}
+    del given["neighbors"], given["cutoff"]
+    pairs = mt.find_neighbors(given["positions"], CUTOFF, given["cell"])
+
+    def energies(positions):
+        return mt.ewald_real_space(**given | {"positions": positions}, neighbors=pairs)
+
+    with torch.profiler.profile() as profile:
+        energies(given["positions"])
+    assert any("ewald_real_space" in event.name for event in profile.events())
+
+    seen = []
+
+    class Watching(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **kwargs or {})
+
+    with Watching():
+        energies(given["positions"])
+    assert any("ewald_real_space" in name for name in seen)
+
+    moved = given["positions"] * 0.99
+    with pytest.raises(ValueError, match="outside of `torch.jit.trace`"):
+        torch.jit.trace(energies, (moved,))
+
+    along = torch.ones_like(moved)
+    _, tangent = torch.func.jvp(energies, (moved,), (along,))
+    slope = torch.autograd.grad(energies(moved.requires_grad_()).sum(), moved)[0].sum()
+    assert torch.allclose(tangent.sum(), slope, rtol=0, atol=1e-12)
+
+
+@has_table
+def test_results_are_freed_and_arguments_kept():
+    given = {k: lent(v) for k, v in arguments("ewald_real_space", np.float64, 0).items()}
+    forces = mt.ewald_real_space(**given, compute_forces=True)[1]
+    kept = forces.clone()
+    gc.collect()
+    for _ in range(50):
+        mt.ewald_real_space(**given, compute_forces=True)
+    assert torch.equal(forces, kept)
+    forces.resize_(0)
+    forces = mt.ewald_real_space(**given, compute_forces=True)[1]
+    assert forces.is_contiguous() and forces.untyped_storage().nbytes() == forces.numel() * 8
+    with torch.inference_mode():
+        assert mt.ewald_real_space(**given).is_inference() is torch.ones(1).is_inference()
+
+
+def test_arrays_of_numpy_that_are_not_plain():
+    given = arguments("ewald_real_space", np.float64, 0)
+    body = FUNCTIONS["ewald_real_space"].body
+    expected = mn.ewald_real_space(**given)
+    r = given["positions"]
+    for other in (np.asfortranarray(r), r.astype(">f8"), r[::-1][::-1], r.tolist(), np.ma.array(r)):
+        call = of_numpy.STRAIGHT[body]
+        is_plain = type(other) is np.ndarray and other.flags.c_contiguous and other.dtype.isnative
+        assert (call(passed("ewald_real_space", given | {"positions": other})) is NotImplemented) != is_plain
+        if not isinstance(other, np.ma.MaskedArray):
+            assert np.array_equal(mn.ewald_real_space(**given | {"positions": other}), expected)
+    r.flags.writeable = False
+    assert np.array_equal(mn.ewald_real_space(**given), expected)
+
+
+def test_parameters_that_no_call_has():
+    targets = [["madelung.ewald_real_space_v1"] * 2] * 2
+    with pytest.raises(ValueError, match="`positions`: expected a parameter of the function, got none"):
+        _native.Straight(targets, [("charges", [])], [None], _native.Plain.of_numpy(), type(None), None)
+    with pytest.raises(NotImplementedError, match="no such op"):
+        _native.PlainOp("madelung.nothing_v1", _native.Plain.of_numpy(), False)
