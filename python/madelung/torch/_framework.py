@@ -240,7 +240,7 @@ def _flag(name: str, x: Any) -> bool:
 _any_system, _any_per_system, _any_energies = (
     getattr(_Mode, name).__func__ for name in ("system", "per_system", "energies")
 )
-_PLAIN = {name: of_atoms.value for name, (of_atoms, _) in ENERGIES.items()}
+PLAIN = {name: of_atoms.value for name, (of_atoms, _) in ENERGIES.items()}
 
 
 class Eager(_Mode):
@@ -275,7 +275,7 @@ class Eager(_Mode):
         prefactor, reduction, forces, charge_gradients, virial, hybrid = outputs
         if forces is charge_gradients is virial is hybrid is False and reduction == "atom" and type(prefactor) is float:
             inputs, atoms = check.inputs(*system[:3]), system.atoms
-            return _PLAIN[op](*inputs, *reals, _NO_STRAIN, atoms, prefactor, *rest)
+            return PLAIN[op](*inputs, *reals, _NO_STRAIN, atoms, prefactor, *rest)
         return _any_energies(Eager, op, system, reals, rest, outputs)
 
     @classmethod
