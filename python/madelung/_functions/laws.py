@@ -33,7 +33,6 @@ LAW = Group(
                 "estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters."
             ),
             None,
-            without=("cuda",),
         ),
     ),
 )
@@ -56,7 +55,7 @@ class BoundLaw(NamedTuple):
 
     def reals(self, f: Framework, system: Any, split: Any) -> tuple[Any, ...]:
         """The real inputs of its ops with an element for each system."""
-        return (split, *[real_of(f, system, name, x) for name, x in self.parameters.items()])
+        return (split, *[f.per_system(name, x, system, signed=True) for name, x in self.parameters.items()])
 
 
 COULOMB = BoundLaw("ewald", {}, 1)
@@ -78,18 +77,6 @@ def law_of(given: tuple[Any, Any], exclusions: Any = None) -> BoundLaw:
     if exclusions is not None and not law.excludes:
         check.refuse("law", "one with `long_range` or `full`, by which pairs are left out", law.planned[0])
     return law
-
-
-def real_of(f: Framework, system: Any, name: str, x: Any) -> Any:
-    """A parameter of a law for each system, of any sign."""
-    ones = f.per_system(name, 1.0, system)
-    if isinstance(x, (float, int)):
-        return ones * check.number(name, x)
-    shape = (len(x),) if isinstance(x, (list, tuple)) else getattr(x, "shape", None)
-    if shape not in ((), (1,), (system.systems,)):
-        expected = f"a number, or shape ({system.systems},)"
-        check.refuse(name, expected, check.described(x) if shape is None else tuple(shape))
-    return ones * f.table(name, x, shape, system, exact=True)
 
 
 def check_neutral(f: Framework, of: tuple[Any, ...], law: BoundLaw, no_lattice: tuple[bool, ...]) -> None:

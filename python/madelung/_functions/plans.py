@@ -17,7 +17,7 @@ from madelung._functions.boundaries import axes_of, each_system, integers_of_kin
 from madelung._functions.exclusions import Excluded, excluded_pairs, without
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import reach_of_widths, widest_of
-from madelung._functions.laws import check_neutral, real_of
+from madelung._functions.laws import check_neutral
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.numbers import kinds_of, numbers_of, values_of
 from madelung._functions.parameters import LISTS
@@ -324,7 +324,7 @@ def _number(call: Call, x: float) -> tuple[Any, ...]:
 
 
 def _of_law(call: Call, name: str) -> tuple[Any, ...]:
-    return (real_of(call.f, call.system, name, call.of.law.parameters[name]),)
+    return (call.f.per_system(name, call.of.law.parameters[name], call.system, signed=True),)
 
 
 def _scalar(call: Call, x: float) -> tuple[Any, ...]:

@@ -80,10 +80,9 @@ def law(name: str, **parameters: Any) -> Callable[..., Law]:
     """Pair law φ(r) of sums over the lattice, of functions that `@func` made.
 
     `yukawa = law("yukawa", kappa=Real)(short_range=…, …)` is a law with the parameter κ, and
-    `ewald_summation(…, law=yukawa(kappa=0.8))` its sum, in every namespace but `madelung.cuda`, with all derivatives,
-    also by κ. The energy of charge i is ½ q_i [Σ_j q_j `short_range` + Σ_k `long_range_k2` Re S(k)* exp(i k·r_i) −
-    q_i `self_term` − Q `background`]; α splits the law into two parts that converge fast, and the sum does not depend
-    on it.
+    `ewald_summation(…, law=yukawa(kappa=0.8))` its sum, in every namespace, with all derivatives, also by κ. The energy
+    of charge i is ½ q_i [Σ_j q_j `short_range` + Σ_k `long_range_k2` Re S(k)* exp(i k·r_i) − q_i `self_term` −
+    Q `background`]; α splits the law into two parts that converge fast, and the sum does not depend on it.
 
     The functions, whose last arguments are the law's own parameters:
 
