@@ -477,7 +477,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
             law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
                 `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
-                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters.
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -568,7 +569,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
             law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
                 `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
-                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters.
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -710,7 +712,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
             law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
                 `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
-                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters.
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
             widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
                 `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
             accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to
@@ -1136,7 +1139,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
             law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
                 `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
-                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters.
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -1272,7 +1276,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
             law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
                 `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
-                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters.
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
             widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
                 `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
             accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to

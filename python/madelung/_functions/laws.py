@@ -30,7 +30,8 @@ LAW = Group(
             text(
                 "in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what "
                 "`madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing "
-                "estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters."
+                "estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters.",
+                cuda="Parameters are numbers, or what `madelung.cuda.asarray` gives.",
             ),
             None,
         ),
