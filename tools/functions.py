@@ -46,6 +46,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 {bodies}
 from madelung._functions.bound import Bound
+from madelung._functions.laws import BoundLaw
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 
@@ -119,6 +120,7 @@ def annotation(p: Parameter) -> str:
         "word": "Literal[" + ", ".join(f'"{word}"' for word in p.words) + "]",
         "stream": "Any",
         "neighbors": "Neighbors",
+        "law": "BoundLaw",
         "exclusions": "ArrayLike | tuple[ArrayLike | float | None, ...]",
     }[p.kind]
     return f"{kind} | None" if (p.default is None or p.or_none) and kind != "Any" else kind

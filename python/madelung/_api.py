@@ -22,6 +22,7 @@ from madelung._functions import (
     verlet,
 )
 from madelung._functions.bound import Bound
+from madelung._functions.laws import BoundLaw
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 
@@ -412,7 +413,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
         compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
         hybrid_forces: bool = False, stream: Any = None,
@@ -426,7 +427,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
         stream: Any = None,
@@ -439,7 +440,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, cutoff: float | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
         stream: Any = None,
@@ -474,6 +475,10 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 in the real and the reciprocal part alike; a pair that is left out may lie on one point.
             exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+            law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
+                `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -500,8 +505,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         return self._call(
             ewald.ewald_real_space, stream, positions, charges, cell, alpha, (neighbors, neighbor_list, neighbor_ptr,
             neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts, fill_value, half_fill), cutoff, exclusions,
-            exponent, batch_idx, (prefactor, energy_reduction, compute_forces, compute_charge_gradients, compute_virial,
-            hybrid_forces),
+            (exponent, law), batch_idx, (prefactor, energy_reduction, compute_forces, compute_charge_gradients,
+            compute_virial, hybrid_forces),
         )
 
     @overload
@@ -510,7 +515,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
         miller_batch_idx: ArrayLike | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
         compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
         hybrid_forces: bool = False, stream: Any = None,
@@ -522,7 +527,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
         miller_batch_idx: ArrayLike | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
         stream: Any = None,
@@ -533,7 +538,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         k_cutoff: float | ArrayLike | None = None, *, miller_indices: ArrayLike | None = None,
         miller_batch_idx: ArrayLike | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
         stream: Any = None,
@@ -562,6 +567,10 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 in the real and the reciprocal part alike; a pair that is left out may lie on one point.
             exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+            law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
+                `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -587,7 +596,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         """
         return self._call(
             ewald.ewald_reciprocal_space, stream, positions, charges, cell, alpha, k_cutoff, (miller_indices,
-            miller_batch_idx), exclusions, exponent, batch_idx, (prefactor, energy_reduction, compute_forces,
+            miller_batch_idx), exclusions, (exponent, law), batch_idx, (prefactor, energy_reduction, compute_forces,
             compute_charge_gradients, compute_virial, hybrid_forces),
         )
 
@@ -601,8 +610,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        widths: ArrayLike | None = None, accuracy: float | None = None, pbc: Any = None,
-        slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
+        law: BoundLaw | None = None, widths: ArrayLike | None = None, accuracy: float | None = None,
+        pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
         method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
         compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
@@ -619,8 +628,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        widths: ArrayLike | None = None, accuracy: float | None = None, pbc: Any = None,
-        slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
+        law: BoundLaw | None = None, widths: ArrayLike | None = None, accuracy: float | None = None,
+        pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
         method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
@@ -636,8 +645,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        widths: ArrayLike | None = None, accuracy: float | None = None, pbc: Any = None,
-        slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
+        law: BoundLaw | None = None, widths: ArrayLike | None = None, accuracy: float | None = None,
+        pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
         method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
@@ -701,6 +710,10 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 in the real and the reciprocal part alike; a pair that is left out may lie on one point.
             exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+            law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
+                `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
             widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
                 `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
             accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to
@@ -755,7 +768,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         return self._call(
             ewald.ewald_summation, stream, positions, charges, cell, alpha, k_cutoff, cutoff, (miller_indices,
             miller_batch_idx), (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
-            neighbor_matrix_shifts, fill_value, half_fill), exclusions, exponent, widths, accuracy, pbc,
+            neighbor_matrix_shifts, fill_value, half_fill), exclusions, (exponent, law), widths, accuracy, pbc,
             slab_correction, slab_height, method, batch_idx, (prefactor, energy_reduction, compute_forces,
             compute_charge_gradients, compute_virial, hybrid_forces),
         )
@@ -1068,7 +1081,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
         mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
         compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
         hybrid_forces: bool = False, stream: Any = None,
@@ -1080,7 +1093,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
         mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
         stream: Any = None,
@@ -1091,7 +1104,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
         mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
         stream: Any = None,
@@ -1124,6 +1137,10 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 in the real and the reciprocal part alike; a pair that is left out may lie on one point.
             exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+            law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
+                `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -1149,7 +1166,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         """
         return self._call(
             mesh.pme_reciprocal_space, stream, positions, charges, cell, alpha, (mesh_dimensions, mesh_spacing,
-            spline_order), exclusions, exponent, batch_idx, (prefactor, energy_reduction, compute_forces,
+            spline_order), exclusions, (exponent, law), batch_idx, (prefactor, energy_reduction, compute_forces,
             compute_charge_gradients, compute_virial, hybrid_forces),
         )
 
@@ -1163,8 +1180,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
         neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        widths: ArrayLike | None = None, accuracy: float | None = None, pbc: Any = None,
-        slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
+        law: BoundLaw | None = None, widths: ArrayLike | None = None, accuracy: float | None = None,
+        pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
         batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
         compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
@@ -1181,8 +1198,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
         neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        widths: ArrayLike | None = None, accuracy: float | None = None, pbc: Any = None,
-        slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
+        law: BoundLaw | None = None, widths: ArrayLike | None = None, accuracy: float | None = None,
+        pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
         batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
@@ -1198,8 +1215,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
         neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
-        widths: ArrayLike | None = None, accuracy: float | None = None, pbc: Any = None,
-        slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
+        law: BoundLaw | None = None, widths: ArrayLike | None = None, accuracy: float | None = None,
+        pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
         batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
@@ -1257,6 +1274,10 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 in the real and the reciprocal part alike; a pair that is left out may lie on one point.
             exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
                 atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+            law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
+                `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
             widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
                 `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
             accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to
@@ -1305,7 +1326,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         return self._call(
             mesh.particle_mesh_ewald, stream, positions, charges, cell, alpha, (mesh_dimensions, mesh_spacing,
             spline_order), cutoff, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
-            neighbor_matrix_shifts, fill_value, half_fill), exclusions, exponent, widths, accuracy, pbc,
+            neighbor_matrix_shifts, fill_value, half_fill), exclusions, (exponent, law), widths, accuracy, pbc,
             slab_correction, slab_height, batch_idx, (prefactor, energy_reduction, compute_forces,
             compute_charge_gradients, compute_virial, hybrid_forces),
         )

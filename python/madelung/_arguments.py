@@ -245,14 +245,14 @@ def positive(name: str, x: Any) -> float:
     return value
 
 
-def per_system(name: str, x: Any, systems: int) -> list[float]:
-    """A positive number for all systems, or one for each."""
+def per_system(name: str, x: Any, systems: int, signed: bool = False) -> list[float]:
+    """A positive number for all systems, or one for each; `signed`: of any sign."""
     array = _array(name, x)
     if isinstance(x, (bool, str, bytes)) or array.dtype.kind not in "iuf":
         refuse(name, "a number, or one for each system", described(x), TypeError)
     if array.ndim > 1 or (array.ndim == 1 and len(array) not in (1, systems)):
         refuse(name, f"a number, or shape ({systems},)", array.shape)
-    return [positive(name, value) for value in array.reshape(-1)]
+    return [(number if signed else positive)(name, value) for value in array.reshape(-1)]
 
 
 def flag(name: str, x: Any) -> bool:

@@ -1,5 +1,6 @@
 //! Kernels that are made at run time, and ops of them.
 
+use madelung::electrostatics::ChargeSum;
 use madelung::op::{Constraint, Op, Registry};
 use madelung::runtime::{Declaration, Made, Place, SourceError};
 use madelung_bridge::describe;
@@ -11,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::call::{compute, exception};
 
-/// The ops of such kernels, by full name. They live as long as the process, as kernels do.
+/// The ops of such kernels, by full name, and those of laws, by the prefix of their names. They live as long as the process,
+/// as kernels do.
 static OPS: Mutex<BTreeMap<String, &'static Registry>> = Mutex::new(BTreeMap::new());
 
 /// The kernels of a block of source, as JSON: `kernels`, each with its `name`, `dims`, `index` (the dimension that it runs
@@ -125,17 +127,41 @@ pub(crate) fn kernel_op(
         let kernels = kernels.collect::<madelung::Result<Vec<_>>>()?;
         let (namespace, short, version) = name;
         let op = declaration.op((&namespace, &short, version), &kernels)?;
-        describe(&[registered(op)?])
+        describe(&[registered(op.full_name(), vec![op])?])
     })?;
     Ok(serde_json::to_string(&described).unwrap_or_default())
 }
 
-/// Registers an op of [`kernel_op`] with the libtorch that is loaded from `path`. Returns its description, as JSON.
+/// The ops of the sums of a pair law whose functions are source text, as [`ChargeSum::from_source`] takes them: their
+/// descriptions as JSON, as those of [`kernel_op`]. Their names begin with the prefix.
 #[pyfunction]
-pub(crate) fn torch_kernel_op(path: &str, full_name: &str) -> PyResult<String> {
+pub(crate) fn law_ops(
+    py: Python<'_>,
+    prefix: &str,
+    parameters: Vec<String>,
+    functions: &str,
+) -> PyResult<String> {
+    let described = compute(py, || {
+        let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
+        let sum = ChargeSum::from_source(prefix, &parameters, functions, |text| {
+            Ok(madelung::runtime::kernels(text)?.iter().map(Made::kernel).collect())
+        })?;
+        describe(&[registered(prefix.into(), sum.ops("user")?)?])
+    })?;
+    Ok(serde_json::to_string(&described).unwrap_or_default())
+}
+
+/// Registers an op of [`kernel_op`], or those of [`law_ops`] by their prefix, with the libtorch that is loaded from `path`.
+/// Returns their descriptions, as JSON.
+#[pyfunction]
+pub(crate) fn torch_kernel_ops(path: &str, name: &str) -> PyResult<String> {
     let ops = OPS.lock().unwrap_or_else(PoisonError::into_inner);
-    let registry = ops.get(full_name).copied().ok_or_else(|| {
-        exception(madelung::Error::argument("full_name", "the name of an op of kernels", full_name))
+    let registry = ops.get(name).copied().ok_or_else(|| {
+        exception(madelung::Error::argument(
+            "name",
+            "the name of an op of kernels, or the prefix of a law",
+            name,
+        ))
     })?;
     let described = madelung_bridge_torch::register(path, &[registry]).map_err(exception)?;
     Ok(serde_json::to_string(&described).unwrap_or_default())
@@ -161,19 +187,18 @@ fn constraint(name: &str, word: &str) -> madelung::Result<Constraint> {
     })
 }
 
-/// The registry of an op alone. One of its name is there already where it has the same steps.
-fn registered(op: Arc<Op>) -> madelung::Result<&'static Registry> {
+/// The registry of ops under a name. One that is there already has the same steps.
+fn registered(name: String, of: Vec<Arc<Op>>) -> madelung::Result<&'static Registry> {
     let mut ops = OPS.lock().unwrap_or_else(PoisonError::into_inner);
-    let full_name = op.full_name();
-    let registry = Registry::new([op])?;
-    if let Some(known) = ops.get(&full_name).copied() {
+    let registry = Registry::new(of)?;
+    if let Some(known) = ops.get(&name).copied() {
         if known.to_json() == registry.to_json() && same_kernels(known, &registry) {
             return Ok(known);
         }
-        return Err(madelung::Error::argument("name", "a new name or version", full_name));
+        return Err(madelung::Error::argument("name", "a new name or version", name));
     }
     let registry: &'static Registry = Box::leak(Box::new(registry));
-    ops.insert(full_name, registry);
+    ops.insert(name, registry);
     Ok(registry)
 }
 

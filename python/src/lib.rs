@@ -43,7 +43,7 @@ mod _native {
     use super::jax::{jax_handlers, jax_scratch};
     #[pymodule_export]
     use super::kernels::{
-        kernel_functions, kernel_op, kernels, library_kernels, lowered_kernels, torch_kernel_op,
+        kernel_functions, kernel_op, kernels, law_ops, library_kernels, lowered_kernels, torch_kernel_ops,
     };
     #[pymodule_export]
     use super::lists::{full_list, neighbor_rows, pair_distances};

@@ -1,8 +1,8 @@
 //! Plans of sums, as tuples of Python.
 
 use madelung::electrostatics::plan::{
-    self, Atoms, Edge, Given, Height, Input, Kind, Method, Parameter, Plan, Prescription, Rows, Sum, Systems,
-    Term, Terms, compose,
+    self, Atoms, Edge, Given, Height, Input, Kind, Law, Method, Parameter, Plan, Prescription, Rows, Sum,
+    Systems, Term, Terms, compose,
 };
 use numpy::{PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
@@ -34,12 +34,19 @@ struct GivenFields {
     unread_axes: bool,
 }
 
+/// A pair law: p of 1/rᵖ; or the name, the prefix of the ops and the parameters of a caller's own.
+#[derive(FromPyObject)]
+enum LawFields {
+    Power(u32),
+    Own(String, String, Vec<String>),
+}
+
 /// The fields of `Request` of Python.
 #[derive(FromPyObject)]
 pub(crate) struct Request {
     on_mesh: bool,
     method: Option<String>,
-    exponent: u32,
+    law: LawFields,
     pbc: Option<Vec<[bool; 3]>>,
     given: GivenFields,
     kinds: Option<Vec<u8>>,
@@ -70,7 +77,10 @@ impl From<Request> for plan::Request {
         Self {
             sum: if of.on_mesh { Sum::Mesh } else { Sum::Waves },
             method: of.method.map(|x| if x == "direct" { Method::Direct } else { Method::List }),
-            exponent: of.exponent,
+            law: match of.law {
+                LawFields::Power(p) => Law::Power(p),
+                LawFields::Own(name, prefix, parameters) => Law::Own { name, prefix, parameters },
+            },
             pbc: of.pbc,
             given: Given {
                 alpha,
@@ -144,6 +154,7 @@ fn input<'py>(py: Python<'py>, of: &Input) -> PyResult<Object<'py>> {
         Input::Chosen(of) => tuple!(py, "chosen", name(*of)),
         Input::Masked(x, of, other) => tuple!(py, "masked", *x, rows(py, of)?, input(py, other)?),
         Input::Number(x) => tuple!(py, "number", *x),
+        Input::OfLaw(name) => tuple!(py, "of_law", name.as_str()),
         Input::Scalar(x) => tuple!(py, "scalar", *x),
         Input::Cutoff => tuple!(py, "cutoff"),
         Input::Pairs(of) => {

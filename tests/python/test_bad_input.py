@@ -139,6 +139,8 @@ COMMON = {
     "batch_idx": BATCHES,
 }
 
+LAWS = [("a string", "yukawa"), ("a number", 0.8), ("an array", np.ones(1))]
+
 EXPONENTS = [*COUNTS, ("zero", 0), ("seven", 7), ("None", None)]
 
 CHANNELS = [
@@ -167,6 +169,7 @@ FUNCTIONS = {
             "alpha": [*PER_SYSTEM, ("None", None)],
             "cutoff": [*BAD_NUMBERS, ("None", None)],
             "exponent": EXPONENTS,
+            "law": LAWS,
         },
     ),
     "ewald_reciprocal_space": (
@@ -178,6 +181,7 @@ FUNCTIONS = {
             "cell": LATTICES,
             "k_cutoff": [*PER_SYSTEM, ("None", None)],
             "exponent": EXPONENTS,
+            "law": LAWS,
         },
     ),
     "ewald_summation": (
@@ -190,6 +194,7 @@ FUNCTIONS = {
             "k_cutoff": PER_SYSTEM,
             "cutoff": BAD_NUMBERS,
             "exponent": EXPONENTS,
+            "law": LAWS,
             "widths": [*[case for case in CHARGES if case[0] != "None"], ("zero", np.zeros(4))],
             "accuracy": [*BAD_NUMBERS, ("one", 1.0), ("below rounding", 1e-20)],
             "pbc": [
@@ -207,6 +212,7 @@ FUNCTIONS = {
             "cell": LATTICES,
             "alpha": [*PER_SYSTEM, ("None", None)],
             "exponent": EXPONENTS,
+            "law": LAWS,
         },
     ),
     "particle_mesh_ewald": (
@@ -219,6 +225,7 @@ FUNCTIONS = {
             "cutoff": BAD_NUMBERS,
             "mesh_spacing": BAD_NUMBERS,
             "exponent": EXPONENTS,
+            "law": LAWS,
             "widths": [*[case for case in CHARGES if case[0] != "None"], ("zero", np.zeros(4))],
             "accuracy": [*BAD_NUMBERS, ("one", 1.0), ("below rounding", 1e-20)],
             "pbc": [*PBC, ("a slab", np.array([True, True, False]))],

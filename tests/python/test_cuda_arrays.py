@@ -105,6 +105,19 @@ madelung.check_device()
 """)
 
 
+def test_a_law_of_ones_own() -> None:
+    run("""
+from test_laws import yukawa
+here, given = (Interface(r), Lender(q), Interface(h)), {**split, **everything}
+mesh = {"mesh_dimensions": (16, 16, 16), "cutoff": 4.0, **everything}
+expected = [f(r, q, h, 0.9, **x, law=yukawa(kappa=0.8))
+            for f, x in ((mn.ewald_summation, given), (mn.particle_mesh_ewald, mesh))]
+for kappa in (0.8, mc.asarray(np.array([0.8]))):
+    all_close(mc.ewald_summation(*here, 0.9, **given, law=yukawa(kappa=kappa)), expected[0])
+    all_close(mc.particle_mesh_ewald(*here, 0.9, **mesh, law=yukawa(kappa=kappa)), expected[1])
+""")
+
+
 def test_batches_and_single_precision() -> None:
     run("""
 both, charges = np.concatenate([r, r + 0.1]), np.concatenate([q, q[::-1]])

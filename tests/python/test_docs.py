@@ -34,6 +34,20 @@ network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.L
 """,
 }
 THEN = {
+    "CONTRIBUTING.md": """
+import numpy, torch
+from jax import config, numpy as jnp
+config.update("jax_enable_x64", True)
+import madelung.jax, madelung.numpy, madelung.torch
+rock_salt = numpy.stack(numpy.meshgrid(*[numpy.arange(2)] * 3), -1).reshape(-1, 3)
+signs, images = (-1.0) ** rock_salt.sum(1), numpy.stack(numpy.meshgrid(*[numpy.arange(-40, 41)] * 3), -1).reshape(-1, 3)
+r = numpy.linalg.norm(images, axis=1)[images.any(1)]
+expected = 0.5 * ((-1.0) ** images[images.any(1)].sum(1) * numpy.exp(-0.8 * r) / r).sum()
+for namespace, array in ((madelung.numpy, numpy.array), (madelung.torch, torch.tensor), (madelung.jax, jnp.array)):
+    system = [array(x) for x in (1.0 * rock_salt, signs, 2.0 * numpy.eye(3))]
+    found = namespace.ewald_summation(*system, 1.2, cutoff=5.2, k_cutoff=15.0, law=yukawa(kappa=0.8))
+    assert abs(float(found[0]) - expected) < 1e-10, (namespace, float(found[0]), expected)
+""",
     "docs/torch.md": """
 energies, forces = energy_and_forces(positions, charges, cell, pairs, ptr, shifts, miller, of)
 expected = ewald_summation(positions, charges, cell, alpha, cutoff=cutoff, k_cutoff=k_cutoff, accuracy=None)

@@ -105,3 +105,41 @@ def test_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels whose dimensions are classes have types; a wrong argument of a function is found."""
     _, errors, said = checked(KERNELS, tmp_path, monkeypatch)
     assert errors == KERNELS.splitlines()[-1:], said
+
+
+LAWS = """
+from math import pi
+
+import numpy as np
+import madelung.numpy as m
+from madelung.kernels import Real, erfc, exp, func, law, sqrt
+
+@func
+def short_range(r: Real, alpha: Real, kappa: Real) -> Real:
+    return exp(-kappa * r) * erfc(alpha * r - kappa / (2 * alpha)) / r
+
+@func
+def long_range_k2(k2: Real, volume: Real, alpha: Real, kappa: Real) -> Real:
+    return 4 * pi / (volume * (k2 + kappa**2)) * exp(-k2 / (4 * alpha**2))
+
+@func
+def self_term(alpha: Real, kappa: Real) -> Real:
+    return 2 * alpha / sqrt(pi) - kappa
+
+@func
+def background(volume: Real, alpha: Real, kappa: Real) -> Real:
+    return -long_range_k2(0.0, volume, alpha, kappa)
+
+own = law("own", kappa=Real)
+yukawa = own(short_range=short_range, long_range_k2=long_range_k2, self_term=self_term, background=background)
+r, q, h = np.zeros((2, 3)), np.zeros(2), np.eye(3)
+energies: np.ndarray = m.ewald_summation(r, q, h, 1.0, cutoff=3.0, k_cutoff=9.0, law=yukawa(kappa=0.8))
+m.ewald_summation(r, q, h, 1.0, cutoff=3.0, k_cutoff=9.0, law=yukawa)
+own(short_range=short_range, long_range_k2=long_range_k2, self_term=self_term)
+"""
+
+
+def test_laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A law with its parameters is what sums take; a function that is missing is found."""
+    _, errors, said = checked(LAWS, tmp_path, monkeypatch)
+    assert errors == LAWS.splitlines()[-2:], said

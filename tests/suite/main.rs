@@ -30,6 +30,7 @@ mod ewald;
 mod exactness;
 mod far;
 mod imports;
+mod laws;
 mod support;
 
 use madelung::{Prescribed, estimate_ewald_parameters};

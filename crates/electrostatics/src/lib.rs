@@ -25,6 +25,7 @@ mod parameters;
 pub mod plan;
 pub mod potential;
 mod run;
+mod source;
 mod sums;
 mod system;
 pub mod tuning;

@@ -5,8 +5,8 @@ use crate::kvectors::miller_indices_batch;
 use crate::mesh::SPLINE_ORDER;
 use crate::ops::registry;
 use crate::plan::{
-    Cells, Chosen, Given, Height, Input, Method, Parameter, Plan, Prescription, Request, Sum, Systems, Term,
-    Terms, UNBOUNDED, accuracy, compose, crowding, extents, gaussian_reach, kinds, numbers, row, slabs,
+    Cells, Chosen, Given, Height, Input, Law, Method, Parameter, Plan, Prescription, Request, Sum, Systems,
+    Term, Terms, UNBOUNDED, accuracy, compose, crowding, extents, gaussian_reach, kinds, numbers, row, slabs,
 };
 use crate::system::{Excluded, System};
 use madelung_core::array::{Array, View};
@@ -86,7 +86,7 @@ fn request_of(
         readable: true,
         unread_axes: false,
     };
-    Request { sum, method, exponent: 1, pbc: Some(system.pbc.clone()), given, kinds: None }
+    Request { sum, method, law: Law::default(), pbc: Some(system.pbc.clone()), given, kinds: None }
 }
 
 /// Numbers of atoms and extents of systems.

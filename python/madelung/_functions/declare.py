@@ -38,6 +38,7 @@ Kind = Literal[
     "stream",
     "neighbors",
     "exclusions",
+    "law",
 ]
 ON_DEVICE: tuple[Kind, ...] = ("reals", "integers", "per_system")
 ARRAYS: tuple[Kind, ...] = (*ON_DEVICE, "sizes")

@@ -21,6 +21,7 @@ from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function,
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import SPREADS
+from madelung._functions.laws import EXPONENT, LAW, check_neutral, law_of
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.parameters import (
     ACCURACY,
@@ -40,7 +41,6 @@ from madelung._functions.parameters import (
     STREAM,
 )
 from madelung._functions.plans import estimated, summed
-from madelung._functions.powers import EXPONENT, check_neutral, law_of
 from madelung._functions.results import EwaldParameters
 from madelung._functions.sum_arguments import Arguments, arguments
 from madelung._functions.waves import waves_of
@@ -75,7 +75,7 @@ DERIVATIVES = (
     LISTS,
     CUTOFF,
     EXCLUSIONS,
-    EXPONENT,
+    LAW,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -93,20 +93,21 @@ def ewald_real_space(
     lists: tuple[Any, ...],
     cutoff: Any,
     exclusions: Any,
-    exponent: Any,
+    pair_law: tuple[Any, Any],
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`."""
+    law = law_of(pair_law, exclusions)
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     split, reach = f.per_system("alpha", alpha, system), f.distance("cutoff", reach_of(lists, cutoff))
     atoms = (positions, cell, None, batch_idx)
     excluded = excluded_pairs(f, system, atoms, exclusions)
     pairs = without(f, pairs_of(f, system, atoms, lists, reach), excluded)
     reach = check.UNBOUNDED if reach is None else reach
-    law = law_of(f, system, split, exponent)
-    left_out = excluded and excluded.term(law, reach, (1.0, 0.0))
-    return total(f, system, wanted, (f"{law.prefix}_real_space", law.reals, (*pairs, reach)), left_out)
+    reals = law.reals(f, system, split)
+    left_out = excluded and excluded.term(law, reals, reach, (1.0, 0.0))
+    return total(f, system, wanted, (f"{law.prefix}_real_space", reals, (*pairs, reach)), left_out)
 
 
 @function(
@@ -116,7 +117,7 @@ def ewald_real_space(
     KEYWORDS,
     MILLER,
     EXCLUSIONS,
-    EXPONENT,
+    LAW,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -134,7 +135,7 @@ def ewald_reciprocal_space(
     k_cutoff: Any,
     miller: tuple[Any, Any],
     exclusions: Any,
-    exponent: Any,
+    pair_law: tuple[Any, Any],
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -142,13 +143,14 @@ def ewald_reciprocal_space(
 
     The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
     """
+    law = law_of(pair_law, exclusions)
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     split, waves = f.per_system("alpha", alpha, system), waves_of(f, system, cell, k_cutoff, miller)
     excluded = excluded_pairs(f, system, (positions, cell, None, batch_idx), exclusions)
-    check_neutral(f, (positions, charges, cell, batch_idx), exponent, (False,))
-    law = law_of(f, system, split, exponent)
-    left_out = excluded and excluded.term(law, check.UNBOUNDED, (0.0, 1.0))
-    return total(f, system, wanted, (f"{law.prefix}_reciprocal_space", law.reals, waves), left_out)
+    check_neutral(f, (positions, charges, cell, batch_idx), law, (False,))
+    reals = law.reals(f, system, split)
+    left_out = excluded and excluded.term(law, reals, check.UNBOUNDED, (0.0, 1.0))
+    return total(f, system, wanted, (f"{law.prefix}_reciprocal_space", reals, waves), left_out)
 
 
 @function(
@@ -166,7 +168,7 @@ def ewald_reciprocal_space(
     MILLER,
     LISTS,
     EXCLUSIONS,
-    EXPONENT,
+    LAW,
     SPREADS,
     ACCURACY,
     BOUNDARIES,
@@ -206,7 +208,7 @@ def ewald_summation(
     miller: tuple[Any, Any],
     lists: tuple[Any, ...],
     exclusions: Any,
-    exponent: Any,
+    pair_law: tuple[Any, Any],
     widths: Any,
     accuracy: Any,
     pbc: Any,
@@ -224,7 +226,7 @@ def ewald_summation(
     `miller_indices`, in graphs, under transforms and on devices given parameters are taken as they are.
     """
     parameters = (alpha, cutoff, k_cutoff, miller, (None, None))
-    others = (exclusions, exponent, widths, accuracy, method)
+    others = (exclusions, law_of(pair_law, exclusions), widths, accuracy, method)
     slabs = (pbc, slab_correction, slab_height)
     of = Arguments(positions, charges, cell, batch_idx, *slabs, lists, *parameters, *others)
     return summed(f, of, False, outputs)
@@ -278,7 +280,8 @@ def estimate_ewald_parameters(
     ordered and of small systems are smaller or larger, so the estimate that is chosen, and predicted, is about half of
     the accuracy.
     """
-    given = {"alpha": alpha, "cutoff": cutoff, "k_cutoff": k_cutoff, "exponent": exponent, "accuracy": accuracy}
+    law = law_of((exponent, None))
+    given = {"alpha": alpha, "cutoff": cutoff, "k_cutoff": k_cutoff, "law": law, "accuracy": accuracy}
     of = arguments(positions, charges, cell, batch_idx, pbc=pbc, slab_correction=True, slab_height=slab_height, **given)
     found, single = estimated(f, of, False)
     each = found.alpha, found.cutoff, found.k_cutoff, found.errors, found.heights

@@ -9,7 +9,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung._functions.declare import Parameter, text
 from madelung._functions.framework import Framework
-from madelung._functions.powers import Law
+from madelung._functions.laws import BoundLaw
 from madelung._schema import CHECKED, FULL
 
 EXCLUSIONS = Parameter(
@@ -37,9 +37,9 @@ class Excluded(NamedTuple):
     """The pair of each entry of the list."""
     factors: Any
 
-    def term(self, law: Law, reach: float, parts: tuple[float, float]) -> tuple[Any, ...]:
+    def term(self, law: BoundLaw, reals: tuple[Any, ...], reach: float, parts: tuple[float, float]) -> tuple[Any, ...]:
         """The op of the pairs in a sum, and its inputs; `parts`: whether the real and the reciprocal part count."""
-        return f"{law.prefix}_exclusions", law.reals, self.inputs(reach, parts)
+        return f"{law.prefix}_exclusions", reals, self.inputs(reach, parts)
 
     def inputs(self, reach: float, parts: tuple[float, float]) -> tuple[Any, ...]:
         """The inputs of ops that take such pairs."""

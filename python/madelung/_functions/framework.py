@@ -128,8 +128,9 @@ class Framework(Protocol):
         integers."""
         ...
 
-    def per_system(self, name: str, x: Any, system: Any) -> Any:
-        """A positive number for each system, (B,), of the positions' dtype: with derivatives where it has them."""
+    def per_system(self, name: str, x: Any, system: Any, signed: bool = False) -> Any:
+        """A number for each system, (B,), of the positions' dtype: with derivatives where it has them. Positive, or
+        `signed`, of any sign."""
         ...
 
     def distance(self, name: str, x: Any) -> float | None:

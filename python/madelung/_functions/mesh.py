@@ -15,6 +15,7 @@ from madelung._functions.ewald import DERIVATIVES, SYSTEM, SYSTEM_OF_CHANNELS
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import SPREADS
+from madelung._functions.laws import EXPONENT, LAW, check_neutral, law_of
 from madelung._functions.parameters import (
     ACCURACY,
     ALPHA,
@@ -27,7 +28,6 @@ from madelung._functions.parameters import (
     STREAM,
 )
 from madelung._functions.plans import estimated, meshes, summed
-from madelung._functions.powers import EXPONENT, check_neutral, law_of
 from madelung._functions.results import PmeParameters
 from madelung._functions.sum_arguments import Arguments, arguments
 
@@ -81,7 +81,7 @@ _CHOSEN_CUTOFF = CUTOFF.but(
     KEYWORDS,
     _MESH,
     EXCLUSIONS,
-    EXPONENT,
+    LAW,
     BATCH_IDX,
     OUTPUTS,
     STREAM,
@@ -98,7 +98,7 @@ def pme_reciprocal_space(
     alpha: Any,
     mesh: tuple[Any, ...],
     exclusions: Any,
-    exponent: Any,
+    pair_law: tuple[Any, Any],
     batch_idx: Any,
     outputs: tuple[Any, ...],
 ) -> Any:
@@ -108,6 +108,7 @@ def pme_reciprocal_space(
     function is the one that gives the least error of the energy; forces are exact derivatives of that energy, so it is
     conserved, and their sum is not exactly zero.
     """
+    law = law_of(pair_law, exclusions)
     wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
     nodes, order = _given(f, cell, mesh)
     if nodes is None:
@@ -115,10 +116,10 @@ def pme_reciprocal_space(
     sizes = f.integer_list(meshes(nodes, order, system.systems))
     split = f.per_system("alpha", alpha, system)
     excluded = excluded_pairs(f, system, (positions, cell, None, batch_idx), exclusions)
-    check_neutral(f, (positions, charges, cell, batch_idx), exponent, (False,))
-    law = law_of(f, system, split, exponent)
-    left_out = excluded and excluded.term(law, check.UNBOUNDED, (0.0, 1.0))
-    return total(f, system, wanted, (f"{law.prefix}_mesh_reciprocal_space", law.reals, (sizes,)), left_out)
+    check_neutral(f, (positions, charges, cell, batch_idx), law, (False,))
+    reals = law.reals(f, system, split)
+    left_out = excluded and excluded.term(law, reals, check.UNBOUNDED, (0.0, 1.0))
+    return total(f, system, wanted, (f"{law.prefix}_mesh_reciprocal_space", reals, (sizes,)), left_out)
 
 
 @function(
@@ -129,7 +130,7 @@ def pme_reciprocal_space(
     _CHOSEN_CUTOFF,
     LISTS,
     EXCLUSIONS,
-    EXPONENT,
+    LAW,
     SPREADS,
     ACCURACY,
     BOUNDARIES,
@@ -160,7 +161,7 @@ def particle_mesh_ewald(
     cutoff: Any,
     lists: tuple[Any, ...],
     exclusions: Any,
-    exponent: Any,
+    pair_law: tuple[Any, Any],
     widths: Any,
     accuracy: Any,
     pbc: Any,
@@ -180,7 +181,7 @@ def particle_mesh_ewald(
     rows = () if mesh[1] is None else periodic_axes(f, cell, pbc)
     nodes = _given(f, cell, mesh, tuple([sum(row) < 2 for row in rows]))
     parameters = (alpha, cutoff, None, (None, None), nodes)
-    others = (exclusions, exponent, widths, accuracy, None)
+    others = (exclusions, law_of(pair_law, exclusions), widths, accuracy, None)
     slabs = (pbc, slab_correction, slab_height)
     of = Arguments(positions, charges, cell, batch_idx, *slabs, lists, *parameters, *others)
     return summed(f, of, True, outputs)
@@ -239,7 +240,7 @@ def estimate_pme_parameters(
         "alpha": alpha,
         "cutoff": cutoff,
         "mesh": _given(f, cell, mesh),
-        "exponent": exponent,
+        "law": law_of((exponent, None)),
         "accuracy": accuracy,
     }
     of = arguments(positions, charges, cell, batch_idx, pbc=pbc, slab_correction=True, slab_height=slab_height, **given)

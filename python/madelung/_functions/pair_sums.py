@@ -10,6 +10,7 @@ from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_chan
 from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function, text
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
 from madelung._functions.framework import Framework
+from madelung._functions.laws import EXPONENT, law_of
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.numbers import extents
 from madelung._functions.parameters import (
@@ -25,7 +26,6 @@ from madelung._functions.parameters import (
     STREAM,
 )
 from madelung._functions.plans import summed
-from madelung._functions.powers import EXPONENT, law_of
 from madelung._functions.sum_arguments import arguments
 
 # Splitting parameters at which nothing of erf(αr) is left, in float64 and in float32, whose range squares of wave
@@ -79,12 +79,12 @@ def coulomb(
     Open systems (no cell) need no cutoff: the sum is exact. Over pairs within a cutoff it converges slowly, if at all;
     see `dsf`, and `ewald_summation` for periodic systems.
     """
-    damping = check.number("alpha", alpha)
+    law, damping = law_of((exponent, None)), check.number("alpha", alpha)
     if damping < 0.0:
         check.refuse("alpha", "a number from 0 up", damping)
     is_open = cutoff is None and not any([x for row in periodic_axes(f, cell, pbc) for x in row])
     if is_open and damping == 0.0:
-        given = {"pbc": pbc, "lists": lists, "exclusions": exclusions, "exponent": exponent}
+        given = {"pbc": pbc, "lists": lists, "exclusions": exclusions, "law": law}
         return summed(f, arguments(positions, charges, cell, batch_idx, **given), False, outputs)
     h = f.no_cell(positions) if cell is None else cell
     wanted, system = f.outputs(outputs), f.system(positions, charges, h, batch_idx)
@@ -99,9 +99,9 @@ def coulomb(
     pairs = without(f, pairs_of(f, system, atoms, lists, search), excluded)
     reach = check.UNBOUNDED if reach is None else reach
     split = f.per_system("alpha", damping or _UNSPLIT[int("float32" in str(positions.dtype))], system)
-    law = law_of(f, system, split, exponent)
-    left_out = excluded and excluded.term(law, reach, (1.0, 0.0))
-    return total(f, system, wanted, (f"{law.prefix}_real_space", law.reals, (*pairs, reach)), left_out)
+    reals = law.reals(f, system, split)
+    left_out = excluded and excluded.term(law, reals, reach, (1.0, 0.0))
+    return total(f, system, wanted, (f"{law.prefix}_real_space", reals, (*pairs, reach)), left_out)
 
 
 @function(

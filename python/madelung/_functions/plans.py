@@ -17,10 +17,10 @@ from madelung._functions.boundaries import axes_of, each_system, integers_of_kin
 from madelung._functions.exclusions import Excluded, excluded_pairs, without
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import reach_of_widths, widest_of
+from madelung._functions.laws import check_neutral
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.numbers import kinds_of, numbers_of, values_of
 from madelung._functions.parameters import LISTS
-from madelung._functions.powers import check_neutral, power_of
 from madelung._functions.requests import Given, Numbers, Plan, Request
 from madelung._functions.sum_arguments import Arguments, changed
 from madelung._functions.waves import waves_of
@@ -110,7 +110,7 @@ def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any
     if plan.parts:
         return Call(f, of, system, axes, plan, None, None), []
     if not is_unread:
-        check_neutral(f, (positions, charges, cell, batch_idx), request.exponent, plan.no_lattice)
+        check_neutral(f, (positions, charges, cell, batch_idx), of.law, plan.no_lattice)
     if (
         not is_unread
         and False not in plan.no_lattice
@@ -240,7 +240,7 @@ def _request(f: Framework, of: Arguments, system: Any, axes: Any, on_mesh: bool)
         for p, x in zip(LISTS.parameters[:-1], of.lists):
             if x is not None:
                 check.refuse(p.name, 'None with `method="direct"`', check.described(x))
-    return Request(on_mesh, of.method, power_of(of.exponent), None if is_unread else axes, given, None)
+    return Request(on_mesh, of.method, of.law.planned, None if is_unread else axes, given, None)
 
 
 # Atoms.
@@ -321,6 +321,10 @@ def _masked(call: Call, value: float, systems: Any, other: tuple[Any, ...]) -> t
 
 def _number(call: Call, x: float) -> tuple[Any, ...]:
     return (call.f.per_system("exponent", x, call.system),)
+
+
+def _of_law(call: Call, name: str) -> tuple[Any, ...]:
+    return (call.f.per_system(name, call.of.law.parameters[name], call.system, signed=True),)
 
 
 def _scalar(call: Call, x: float) -> tuple[Any, ...]:
@@ -423,6 +427,7 @@ _INPUTS: dict[str, Any] = {
     "chosen": _chosen,
     "masked": _masked,
     "number": _number,
+    "of_law": _of_law,
     "scalar": _scalar,
     "cutoff": _reach,
     "pairs": _pairs,

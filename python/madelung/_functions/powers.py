@@ -1,9 +1,9 @@
-"""Pair laws of sums over the lattice: inverse powers of the distance."""
+"""Coefficients of dispersion: sums of inverse powers of the distance."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,56 +11,6 @@ from madelung import _arguments as check
 from madelung._functions.declare import Parameter, function, text
 from madelung._functions.framework import Framework
 from madelung._functions.parameters import ERRORS
-
-EXPONENT = Parameter(
-    "exponent",
-    "count",
-    text(
-        "p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of atoms as "
-        "charges and a prefactor of −1. For p = 3 systems are neutral."
-    ),
-    1,
-)
-
-# What is left of the charges of a neutral system, over the sum of their sizes: the rounding of float32.
-_NEUTRAL = 1e-6
-
-
-class Law(NamedTuple):
-    """A pair law: the prefix of its ops, and their real inputs."""
-
-    prefix: str
-    reals: tuple[Any, ...]
-
-
-def power_of(exponent: Any) -> int:
-    """The exponent of a call, checked."""
-    p = check.integer("exponent", exponent)
-    if not 1 <= p <= 6:
-        check.refuse("exponent", "1 to 6", p)
-    return p
-
-
-def law_of(f: Framework, system: Any, split: Any, exponent: Any) -> Law:
-    """The pair law of a call with splitting parameters."""
-    p = power_of(exponent)
-    if p == 1:
-        return Law("ewald", (split,))
-    return Law("inverse_power", (split, f.per_system("exponent", float(p), system)))
-
-
-def check_neutral(f: Framework, of: tuple[Any, ...], exponent: Any, no_lattice: tuple[bool, ...]) -> None:
-    """Refuses charges, where they can be read, whose sum over the lattice depends on the order of its terms."""
-    _, charges, _, batch_idx = of
-    if power_of(exponent) != 3 or False not in no_lattice or not f.is_readable(charges, batch_idx):
-        return
-    q = np.asarray(f.value("charges", charges), np.float64)
-    idx = np.zeros(len(q), np.int64) if batch_idx is None else np.asarray(f.value("batch_idx", batch_idx))
-    total, size = np.bincount(idx, q), np.bincount(idx, np.abs(q))
-    bad = (np.abs(total) > _NEUTRAL * size) & ~np.broadcast_to(no_lattice, total.shape)
-    if bad.any():
-        b = int(bad.argmax())
-        check.refuse("charges", "a sum of zero with `exponent=3`", f"{total[b]} (system {b})")
 
 
 @function(

@@ -34,7 +34,8 @@ class Request(NamedTuple):
 
     on_mesh: bool
     method: str | None
-    exponent: int
+    law: Any
+    """p of 1/rᵖ; or name, prefix of its ops and parameters of a user's law."""
     pbc: tuple[tuple[bool, ...], ...] | None
     given: Given
     kinds: tuple[int, ...] | None
@@ -70,7 +71,7 @@ def plan_of(request: Request) -> Plan:
 def plan_in_graph(request: Request) -> Plan:
     """The plan of a request, by plain tuples alone, for functions that are compiled."""
     given = tuple(request.given)
-    return constant_plan(request.on_mesh, request.method, request.exponent, request.pbc, given, request.kinds)
+    return constant_plan(request.on_mesh, request.method, request.law, request.pbc, given, request.kinds)
 
 
 def constant_plan(*fields: Any) -> Plan:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from madelung._functions.laws import COULOMB
+
 
 class Arguments(NamedTuple):
     """The arguments of a sum."""
@@ -22,7 +24,7 @@ class Arguments(NamedTuple):
     miller: tuple[Any, Any]
     mesh: tuple[Any, Any]
     exclusions: Any
-    exponent: Any
+    law: Any
     widths: Any
     accuracy: Any
     method: Any
@@ -43,6 +45,6 @@ def arguments(positions: Any, charges: Any, cell: Any, batch_idx: Any = None, **
         "lists": (None,) * 7 + (False,),
         "miller": (None, None),
         "mesh": (None, None),
-        "exponent": 1,
+        "law": COULOMB,
     }
     return Arguments(positions, charges, cell, batch_idx, **(rest | given))

@@ -92,7 +92,7 @@ class Cuda(Stream, Immediate):
         return self.uploaded(values) if values.size else self.filled(values.shape, np.int32, 0.0)
 
     @staticmethod
-    def per_system(name: str, x: Any, system: System) -> Any:
+    def per_system(name: str, x: Any, system: System, signed: bool = False) -> Any:
         """See `Framework`; numbers of the host are copied to the device when the op is called."""
         dtype = system.positions.dtype
         if isinstance(x, Array):
@@ -101,7 +101,7 @@ class Cuda(Stream, Immediate):
             if x.shape != (system.systems,) and not (system.systems == 1 and x.shape == ()):
                 check.refuse(name, f"shape ({system.systems},), one for each system", x.shape)
             return part(x, 0, (system.systems,))
-        values = check.per_system(name, x, system.systems)
+        values = check.per_system(name, x, system.systems, signed)
         return values * system.systems if len(values) == 1 else values
 
     @staticmethod

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from madelung import _native
+from madelung._functions.laws import follow
 from madelung._schema import NamedOp
 from madelung.cuda._arrays import Array
 
@@ -36,3 +37,4 @@ class Op(NamedOp):
 
 
 OPS: dict[str, Op] = {op.short: op for op in map(Op, json.loads(_native.described_ops()))}
+follow(lambda law: OPS.update({op.short: op for op in map(Op, law.described)}))

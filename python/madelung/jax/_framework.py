@@ -181,9 +181,9 @@ class Jax(Immediate):
         return given.reals(name, x, shape, system.positions, exact)
 
     @staticmethod
-    def per_system(name: str, x: Any, system: System) -> Any:
+    def per_system(name: str, x: Any, system: System, signed: bool = False) -> Any:
         """See `Framework`."""
-        return given.per_system(name, x, system.positions, system.systems)
+        return given.per_system(name, x, system.positions, system.systems, signed)
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:

@@ -126,11 +126,11 @@ def static(name: str, x: Any) -> float:
     return check.positive(name, x)
 
 
-def per_system(name: str, x: Any, positions: Any, systems: int) -> Any:
-    """Positive numbers (B,) in the dtype of the positions, with derivatives where they have them."""
+def per_system(name: str, x: Any, positions: Any, systems: int, signed: bool = False) -> Any:
+    """Positive numbers (B,), or `signed` ones, in the dtype of the positions, with derivatives where they have them."""
     if isinstance(x, jax.core.Tracer) or is_remote(x):
         if not jnp.issubdtype(x.dtype, jnp.floating) or x.ndim > 1 or x.shape not in ((), (1,), (systems,)):
             check.refuse(name, f"a number, or shape ({systems},)", f"{x.dtype} of shape {x.shape}")
         return jnp.broadcast_to(x.astype(positions.dtype), (systems,))
-    check.per_system(name, np.asarray(x) if isinstance(x, jax.Array) else x, systems)
+    check.per_system(name, np.asarray(x) if isinstance(x, jax.Array) else x, systems, signed)
     return jnp.broadcast_to(jnp.asarray(x, positions.dtype), (systems,))

@@ -11,6 +11,7 @@ import json
 import jax
 
 from madelung import _cuda, _native
+from madelung._functions.laws import follow
 from madelung.jax._autodiff import Family, Op
 
 _cuda.prepare()
@@ -35,3 +36,4 @@ OPS: dict[str, Family] = {op.short: add(op) for op in map(Op, json.loads(_native
 __all__ = list(OPS)
 
 globals().update(OPS)
+follow(lambda law: OPS.update({op.short: add(op) for op in map(Op, law.described)}))

@@ -37,6 +37,7 @@ from madelung.kernels._language import (
     vec3,
 )
 from madelung.kernels._launch import capture, launch
+from madelung.kernels._law import Law, law
 from madelung.kernels._llvm import info
 from madelung.kernels._op import Op, OutputSpec, op
 from madelung.kernels._tape import Tape
@@ -75,6 +76,7 @@ __all__ = [
     "Int64",
     "Kernel",
     "KernelError",
+    "Law",
     "Map",
     "Mat3",
     "Mesh",
@@ -108,6 +110,7 @@ __all__ = [
     "is_finite",
     "kernel",
     "launch",
+    "law",
     "length",
     "log",
     "mat3",

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 from typing_extensions import TypeVarTuple, Unpack
+
+from madelung._functions.laws import BoundLaw
 
 functions: ModuleType
 
@@ -213,6 +215,24 @@ def op(
     saved: Sequence[OutputSpec] = ...,
     constraints: Mapping[str, str] = ...,
 ) -> Op: ...
+
+class Law:
+    __name__: str
+    def __call__(self, **parameters: Any) -> BoundLaw: ...
+
+class _OfFunctions(Protocol):
+    def __call__(
+        self,
+        *,
+        short_range: Func[Any],
+        long_range_k2: Func[Any],
+        self_term: Func[Any],
+        background: Func[Any],
+        long_range: Func[Any] | None = ...,
+        full: Func[Any] | None = ...,
+    ) -> Law: ...
+
+def law(name: str, **parameters: Any) -> _OfFunctions: ...
 def launch(kernel: Kernel | Op, inputs: Mapping[str, Any], outputs: Mapping[str, Any], stream: Any = ...) -> None: ...
 
 class _Graph:

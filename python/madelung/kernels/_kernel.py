@@ -10,6 +10,7 @@ from madelung import _native
 from madelung.kernels import _background
 from madelung.kernels import _types as kinds
 from madelung.kernels._definition import Definition
+from madelung.kernels._names import Names
 from madelung.kernels._op import Declaration, Op
 from madelung.kernels._source import Block, Source, Translator
 from madelung.kernels._text import Text
@@ -34,6 +35,11 @@ class Func:
             n
             for n, a in enumerate(arguments)
             if a.annotation is not None and kinds.integers(definition.annotation(a.arg, a.annotation))
+        )
+        names = Names(f)
+        self.parameters = tuple([names[a.arg] for a in arguments])
+        self.is_of_reals = self._returns == "Real" and all(
+            [kinds.written(definition.annotation(a.arg, a.annotation)) == "Real" for a in arguments if a.annotation]
         )
         self.__name__, self.__doc__ = self.name, definition.function.__doc__
         # Once alone: what is wrong with a function is found where it is written.

@@ -158,7 +158,7 @@ class Target:
 
     def for_torch(self, library: str) -> str:
         """Its description, after it was registered with a libtorch."""
-        return _native.torch_kernel_op(library, self._full_name)
+        return _native.torch_kernel_ops(library, self._full_name)
 
 
 class Op:

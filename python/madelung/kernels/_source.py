@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from madelung.kernels import _language
@@ -67,12 +68,15 @@ class Function(Protocol):
 class Block:
     """The functions that a kernel calls, each once and under a name of its own."""
 
-    def __init__(self, is_func: Any) -> None:
+    def __init__(self, is_func: Any, named: Mapping[str, Function] = MappingProxyType({})) -> None:
+        """`named`: functions that are written in any case, under these names."""
         self.is_func = is_func
         self.texts: list[Text] = []
-        self._written: dict[int, str] = {}
-        self._kept: list[Function] = []
+        self._written = {id(function): name for name, function in named.items()}
+        self._kept: list[Function] = list(named.values())
         self.changed: dict[Definition, dict[str, str]] = {}
+        for name, function in named.items():
+            self.texts += function.sources(self, name)
 
     def use(self, function: Function) -> str:
         """The name of a function in the source, which is written where it is first called."""

@@ -130,11 +130,11 @@ class Numpy(Immediate):
         return check.reals(name, x if is_own else np.asarray(x, r.dtype), shape, r, exact)
 
     @staticmethod
-    def per_system(name: str, x: Any, system: check.Charges) -> Any:
+    def per_system(name: str, x: Any, system: check.Charges, signed: bool = False) -> Any:
         """See `Framework`."""
         # A number that float32 does not hold is refused by the op.
         with np.errstate(over="ignore"):
-            values = np.array(check.per_system(name, x, system.systems)).astype(system.positions.dtype)
+            values = np.array(check.per_system(name, x, system.systems, signed)).astype(system.positions.dtype)
         return _spread(values, (system.systems,))
 
     @staticmethod

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from madelung import _native
+from madelung._functions.laws import follow
 from madelung._schema import VALUE, NamedOp
 
 PLAIN = _native.Plain.of_numpy()
@@ -45,3 +46,4 @@ class Op(NamedOp):
 
 
 OPS: dict[str, Op] = {op.short: op for op in map(Op, json.loads(_native.described_ops()))}
+follow(lambda law: OPS.update({op.short: op for op in map(Op, law.described)}))

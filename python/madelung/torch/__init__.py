@@ -15,6 +15,7 @@ if importlib.util.find_spec("torch") is None:
 from madelung._functions.results import EwaldParameters, PmeParameters
 from madelung._neighbors import Neighbors
 from madelung.torch import _functions
+from madelung.torch import _laws as _laws
 from madelung.torch import _ops as _ops
 from madelung.torch._functions import *  # noqa: F403
 from madelung.torch._neighbor_list import NeighborList

@@ -107,16 +107,16 @@ class _Mode(Calls):
         return System(positions, charges, cell.expand(systems, 3, 3), batch_idx, systems, False, cell, batch_idx)
 
     @classmethod
-    def per_system(cls, name: str, x: Any, system: System) -> torch.Tensor:
+    def per_system(cls, name: str, x: Any, system: System, signed: bool = False) -> torch.Tensor:
         """See `Framework`."""
         positions, systems = system.positions, system.systems
         if type(x) is float or type(x) is int:
             return cls.constant(x, positions, systems)
         if isinstance(x, torch.Tensor):
             if not x.is_floating_point() or x.dim() > 1 or (x.dim() and x.shape[0] not in (1, systems)):
-                check.per_system(name, given.view(name, x), systems)
+                check.per_system(name, given.view(name, x), systems, signed)
             return x.to(positions.dtype).expand(systems)
-        values = check.per_system(name, x, systems)
+        values = check.per_system(name, x, systems, signed)
         if len(values) == 1:
             return cls.constant(values[0], positions, systems)
         return cls.constants(tuple(values), positions)
@@ -245,7 +245,7 @@ def _flag(name: str, x: Any) -> bool:
 _any_system, _any_per_system, _any_energies = (
     getattr(_Mode, name).__func__ for name in ("system", "per_system", "energies")
 )
-_PLAIN = {name: of_atoms.value for name, (of_atoms, _) in ENERGIES.items()}
+PLAIN = {name: of_atoms.value for name, (of_atoms, _) in ENERGIES.items()}
 
 
 class Eager(_Mode):
@@ -268,11 +268,11 @@ class Eager(_Mode):
         return _any_system(Eager, positions, charges, cell, batch_idx)
 
     @staticmethod
-    def per_system(name: str, x: Any, system: System) -> torch.Tensor:
+    def per_system(name: str, x: Any, system: System, signed: bool = False) -> torch.Tensor:
         """See `Framework`."""
         if type(x) is float and type(system.positions) in given.PLAIN:
             return _constant(x, system.positions.dtype, system.systems)
-        return _any_per_system(Eager, name, x, system)
+        return _any_per_system(Eager, name, x, system, signed)
 
     @staticmethod
     def energies(op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
@@ -280,7 +280,7 @@ class Eager(_Mode):
         prefactor, reduction, forces, charge_gradients, virial, hybrid = outputs
         if forces is charge_gradients is virial is hybrid is False and reduction == "atom" and type(prefactor) is float:
             inputs, atoms = check.inputs(*system[:3]), system.atoms
-            return _PLAIN[op](*inputs, *reals, _NO_STRAIN, atoms, prefactor, *rest)
+            return PLAIN[op](*inputs, *reals, _NO_STRAIN, atoms, prefactor, *rest)
         return _any_energies(Eager, op, system, reals, rest, outputs)
 
     @classmethod

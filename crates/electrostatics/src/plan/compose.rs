@@ -15,10 +15,11 @@ use madelung_core::{Error, Result};
 pub fn compose(request: &Request) -> Result<Plan> {
     let edges = Boundaries::of(request)?;
     let given = &request.given;
+    request.law.check(request, &edges)?;
     check(request, &edges)?;
     let mut method = request.method;
     let is_open = !(given.alpha || given.cutoff || given.k_cutoff || given.waves || given.slab_height);
-    let is_plain = !(given.list || given.exclusions || given.widths) && request.exponent == 1;
+    let is_plain = !(given.list || given.exclusions || given.widths) && request.law.is_coulomb();
     if method.is_none()
         && request.sum == Sum::Waves
         && is_open
@@ -46,22 +47,9 @@ fn method_of(kind: Kind) -> Method {
 
 /// Refuses what no sum has.
 fn check(request: &Request, edges: &Boundaries) -> Result<()> {
-    let (given, p) = (&request.given, request.exponent);
-    if !(1..=6).contains(&p) {
-        return Err(Error::argument("exponent", "1 to 6", p.to_string()));
-    }
-    if p > 1 && given.unread_axes {
-        let expected = "flags of Python with `exponent` above 1";
-        return Err(Error::argument("pbc", expected, "an array without values"));
-    }
-    if p > 1 && (edges.slabs().is_some() || edges.wires().is_some()) {
-        return Err(Error::argument("exponent", "1 with slabs and wires", p.to_string()));
-    }
+    let given = &request.given;
     if given.widths && given.exclusions {
         return Err(Error::argument("exclusions", "None with `widths`", "pairs"));
-    }
-    if given.widths && p > 1 {
-        return Err(Error::argument("exponent", "1 with `widths`", p.to_string()));
     }
     if given.k_cutoff && given.waves {
         return Err(Error::argument("k_cutoff", "it or `miller_indices`", "both"));
@@ -72,7 +60,7 @@ fn check(request: &Request, edges: &Boundaries) -> Result<()> {
         return Err(Error::argument("cutoff", expected, "None"));
     }
     let is_listed = request.method != Some(Method::Direct) && edges.has_lattice();
-    if given.list && given.cutoff && p > 1 && edges.open().is_some() {
+    if given.list && given.cutoff && !request.law.is_coulomb() && edges.open().is_some() {
         // Other inverse powers of open systems are summed over lists.
         let expected = "None, or plain arrays with all pairs of open systems, with `exponent` above 1";
         return Err(Error::argument("neighbors", expected, "a list that ends at a cutoff"));
@@ -141,11 +129,12 @@ impl Composer<'_> {
 
     /// The sum of an inverse power over all pairs of open systems, which a list has: one that is not split.
     fn open_power(&self, terms: &mut Vec<Term>, pairs: Input) {
+        let law = &self.request.law;
         let atoms = Atoms { lattice: false, charged: self.edges.charged(Edge::Open) };
         let unsplit = if self.given.narrow { 1e-10 } else { 1e-30 };
-        let reals = vec![Input::Number(unsplit), Input::Number(f64::from(self.request.exponent))];
+        let reals = [vec![Input::Number(unsplit)], law.reals()].concat();
         let rest = vec![pairs, Input::Scalar(UNBOUNDED)];
-        let op = |name: &str| format!("inverse_power_{name}");
+        let op = |name: &str| format!("{}_{name}", law.prefix());
         terms.push(Term { op: op("real_space"), atoms: atoms.clone(), reals: reals.clone(), rest });
         if self.given.exclusions {
             let rest =
@@ -167,7 +156,7 @@ impl Composer<'_> {
         let by_slabs = slabs.is_some() && (height == Height::Chosen || self.given.readable);
         let is_stated = self.given.accuracy && self.given.readable;
         // Sums over all pairs have a list with exclusions, or where they are not of charges.
-        let has_list = self.given.exclusions || self.request.exponent != 1;
+        let has_list = self.given.exclusions || !self.request.law.is_coulomb();
         let is_searched = has_list && !self.given.list && !self.edges.is_lattice();
         let upright = slabs.filter(|_| height != Height::Cell);
         Terms {
@@ -190,10 +179,6 @@ impl Composer<'_> {
                 return Err(Error::argument(name, "None with `method=\"direct\"`", "it"));
             }
         }
-        if self.request.exponent != 1 {
-            let got = self.request.exponent.to_string();
-            return Err(Error::argument("exponent", "1 with `method=\"direct\"`", got));
-        }
         let mut terms = vec![];
         let is_left = !(given.alpha && given.cutoff && given.waves) || given.readable;
         if self.edges.has_lattice() {
@@ -213,7 +198,7 @@ impl Composer<'_> {
 
     /// Over a list, and waves or a mesh.
     fn listed(self) -> Terms {
-        let (given, p) = (self.given, self.request.exponent);
+        let (given, law) = (self.given, &self.request.law);
         let on_mesh = self.request.sum == Sum::Mesh;
         let has_waves = if on_mesh { given.mesh } else { given.waves };
         let is_shared = given.cutoff && !given.cutoffs;
@@ -224,13 +209,10 @@ impl Composer<'_> {
         let search = if is_known { Input::Cutoff } else { Input::Chosen(Parameter::Cutoff) };
         let search = (!given.list).then(|| Box::new(search));
         let near = Input::Pairs(Pairs { search, without: given.exclusions });
-        let prefix = if p == 1 { "ewald" } else { "inverse_power" };
+        let prefix = law.prefix();
         let alpha =
             if given.alpha { Input::Argument(Parameter::Alpha) } else { Input::Chosen(Parameter::Alpha) };
-        let mut reals = vec![self.masked(1.0, alpha)];
-        if p != 1 {
-            reals.push(Input::Number(f64::from(p)));
-        }
+        let reals = [vec![self.masked(1.0, alpha)], law.reals()].concat();
         let mut terms = vec![];
         if self.edges.has_lattice() {
             let far = match (on_mesh, has_waves) {
@@ -243,7 +225,7 @@ impl Composer<'_> {
             terms.push(Term { op, atoms: self.lattice(), reals: reals.clone(), rest });
             self.slabs(&mut terms);
         }
-        if p == 1 {
+        if law.is_coulomb() {
             self.whole(&mut terms, Some((near, reach.clone())));
         } else if self.edges.open().is_some() {
             self.open_power(&mut terms, near);

@@ -17,6 +17,7 @@
 mod boundaries;
 mod compose;
 mod crowding;
+mod law;
 mod numbers;
 pub(crate) mod slabs;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use boundaries::Boundaries;
 pub(crate) use boundaries::row;
 pub use compose::compose;
 pub use crowding::crowding;
+pub use law::Law;
 pub use numbers::{Chosen, Prescription, Systems, extents, kinds, numbers};
 pub use slabs::height as slab_height;
 
@@ -112,8 +114,8 @@ pub struct Request {
     pub sum: Sum,
     /// How pairs are summed; None: whichever way costs less.
     pub method: Option<Method>,
-    /// p of the pair law 1/rᵖ.
-    pub exponent: u32,
+    /// The pair law.
+    pub law: Law,
     /// The periodic axes; None: all of a cell, or none without one.
     pub pbc: Option<Axes>,
     /// Arguments that the caller gives.
@@ -125,7 +127,7 @@ pub struct Request {
 impl Default for Request {
     fn default() -> Self {
         let (sum, method, pbc, kinds) = (Sum::default(), None, None, None);
-        Self { sum, method, exponent: 1, pbc, given: Given::default(), kinds }
+        Self { sum, method, law: Law::default(), pbc, given: Given::default(), kinds }
     }
 }
 
@@ -202,6 +204,8 @@ pub enum Input {
     Masked(f64, Rows<bool>, Box<Input>),
     /// A number for every system.
     Number(f64),
+    /// A parameter of the caller's pair law.
+    OfLaw(String),
     /// A scalar.
     Scalar(f64),
     /// The cutoff that the caller gives, as a scalar.

@@ -331,7 +331,8 @@ impl<'a> Call<'a> {
     /// The parameters of a lattice.
     fn choose(&self, is_direct: bool, b: usize, cell: &[[f64; 3]; 3], fixed: Prescribed) -> Result<Own> {
         // An empty system has nothing to sum, whatever the parameters.
-        let (atoms, exponent) = (self.systems.atoms[b].max(1), self.request.exponent);
+        let atoms = self.systems.atoms[b].max(1);
+        let Some(exponent) = self.request.law.power() else { return Ok(self.given_of(b, fixed)) };
         let (lattice, crowding) = (Cell::from_rows(*cell)?, self.crowding(b));
         let volume = lattice.volume();
         let by_crowding =
@@ -377,6 +378,20 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// The parameters of a lattice whose law nothing estimates: all are given.
+    fn given_of(&self, b: usize, fixed: Prescribed) -> Own {
+        let [k1, k2, k3] = self.given.mesh_dimensions.as_ref().map_or([0; 3], |x| *row(x, b));
+        let order = self.given.spline_order.as_ref().map_or(SPLINE_ORDER, |p| *row(p, b));
+        Own {
+            parameters: [fixed.alpha, fixed.cutoff, fixed.k_cutoff].map(Option::unwrap_or_default),
+            mesh: [k1, k2, k3, order],
+            images: [1; 3],
+            error: f64::NAN,
+            cost: f64::NAN,
+            by_crowding: false,
+        }
+    }
+
     /// How far a list has the pairs of a system that is no lattice; `largest`: the cutoff of those that are.
     fn reach(&self, largest: f64, b: usize) -> f64 {
         let given = &self.request.given;
@@ -386,7 +401,9 @@ impl<'a> Call<'a> {
             Some(k) if given.exclusions => {
                 0.5 * self.systems.cells[b][k].iter().map(|x| x * x).sum::<f64>().sqrt()
             }
-            None if given.exclusions || self.request.exponent != 1 => self.extent(b).max(f64::MIN_POSITIVE),
+            None if given.exclusions || !self.request.law.is_coulomb() => {
+                self.extent(b).max(f64::MIN_POSITIVE)
+            }
             // No pair is needed.
             _ => 1e-6 * largest,
         }

@@ -19,6 +19,7 @@ fn word(input: &Input) -> String {
         Input::Chosen(of) => format!("chosen {}", name(of)),
         Input::Masked(x, _, other) => format!("{} or {x}", word(other)),
         Input::Number(x) | Input::Scalar(x) => format!("{x:e}"),
+        Input::OfLaw(name) => name.clone(),
         Input::Cutoff => "cutoff".into(),
         Input::Pairs(Pairs { search, without }) => {
             let from = search.as_ref().map_or("list".into(), |x| format!("search by {}", word(x)));
@@ -76,7 +77,7 @@ fn a_crystal_is_one_term() {
     assert_eq!(lines(&of_mesh), ["ewald_mesh_summation: given alpha, list, cutoff, mesh true"]);
     let direct = Request { method: Some(Method::Direct), ..of(&[CRYSTAL], Given { list: false, ..whole() }) };
     assert_eq!(lines(&direct), ["ewald_direct: given alpha, given cutoff, lines true"]);
-    let powers = Request { exponent: 6, ..of(&[CRYSTAL], whole()) };
+    let powers = Request { law: Law::Power(6), ..of(&[CRYSTAL], whole()) };
     assert_eq!(lines(&powers), ["inverse_power_summation: given alpha, 6e0, list, cutoff, waves"]);
 }
 
@@ -124,7 +125,7 @@ fn axes_without_values_have_the_terms_of_all_systems_that_are_permitted() {
     assert!(!terms(&of(&[CRYSTAL, OPEN], whole())).refuses_slabs);
     // Without a cell nobody can say whether there are axes.
     for (given, name) in [(Given { cell: false, ..given }, "cell"), (given, "pbc")] {
-        let error = compose(&Request { exponent: 6, ..request(given) }).unwrap_err();
+        let error = compose(&Request { law: Law::Power(6), ..request(given) }).unwrap_err();
         assert!(matches!(error, Error::Argument { argument, .. } if argument == name));
     }
 }
@@ -223,13 +224,64 @@ fn contradictions_name_the_argument() {
         refused(&Request { pbc: Some(vec![SLAB]), ..Request { given: whole(), ..Request::default() } }),
         "pbc"
     );
-    assert_eq!(refused(&Request { exponent: 7, ..crystal(whole()) }), "exponent");
-    assert_eq!(refused(&Request { exponent: 6, ..of(&[SLAB], whole()) }), "exponent");
+    assert_eq!(refused(&Request { law: Law::Power(7), ..crystal(whole()) }), "exponent");
+    assert_eq!(refused(&Request { law: Law::Power(6), ..of(&[SLAB], whole()) }), "exponent");
     assert_eq!(refused(&crystal(Given { k_cutoff: true, ..whole() })), "k_cutoff");
     assert_eq!(refused(&crystal(Given { widths: true, exclusions: true, ..whole() })), "exclusions");
     assert_eq!(refused(&crystal(Given { alpha: false, cutoff: false, ..whole() })), "cutoff");
     assert_eq!(refused(&Request { method: Some(Method::Direct), ..crystal(whole()) }), "neighbors");
-    assert_eq!(refused(&Request { exponent: 6, ..of(&[OPEN], whole()) }), "neighbors");
+    assert_eq!(refused(&Request { law: Law::Power(6), ..of(&[OPEN], whole()) }), "neighbors");
+}
+
+/// A law of the caller's own, of crystals.
+fn own(given: Given) -> Request {
+    let (name, prefix, parameters) = ("yukawa".into(), "yukawa_1".into(), vec!["kappa".into()]);
+    Request { law: Law::Own { name, prefix, parameters }, ..of(&[CRYSTAL], given) }
+}
+
+#[test]
+fn a_law_of_ones_own_has_its_ops_and_parameters() {
+    assert_eq!(lines(&own(whole())), ["yukawa_1_summation: given alpha, kappa, list, cutoff, waves"]);
+    let given = Given { mesh: true, waves: false, list: false, exclusions: true, ..whole() };
+    assert_eq!(
+        lines(&Request { sum: Sum::Mesh, ..own(given) }),
+        [
+            "yukawa_1_mesh_summation: given alpha, kappa, search by cutoff without, cutoff, mesh true",
+            "yukawa_1_exclusions: given alpha, kappa, excluded, cutoff, 1e0, 1e0",
+        ]
+    );
+    // Cutoffs of systems, which searches go by, are those that are given.
+    let request = own(Given { cutoffs: true, list: false, ..whole() });
+    let given = Prescription { alpha: Some(vec![1.0]), cutoff: Some(vec![4.0]), ..Prescription::default() };
+    let systems = Systems { cells: &CELLS[..1], atoms: &[100], extents: &[], crowding: &[] };
+    assert_eq!(numbers(&request, &terms(&request), systems, &given).unwrap().cutoff, [4.0]);
+}
+
+#[test]
+fn a_law_of_ones_own_says_what_it_lacks() {
+    let refused = |request: &Request| match compose(request) {
+        Err(madelung_core::Error::Argument { argument, expected, .. }) => format!("{argument}: {expected}"),
+        other => panic!("{other:?}"),
+    };
+    for (given, name) in [
+        (Given { alpha: false, ..whole() }, "alpha"),
+        (Given { cutoff: false, list: false, ..whole() }, "cutoff"),
+        (Given { waves: false, ..whole() }, "k_cutoff"),
+        (Given { accuracy: true, ..whole() }, "accuracy"),
+        (Given { widths: true, ..whole() }, "law: None with `widths`"),
+        (Given { unread_axes: true, ..whole() }, "pbc"),
+    ] {
+        assert!(refused(&own(given)).starts_with(name), "{given:?}");
+    }
+    let on_mesh = Request { sum: Sum::Mesh, ..own(whole()) };
+    assert!(refused(&on_mesh).starts_with("mesh_dimensions"));
+    let direct = Request { method: Some(Method::Direct), ..own(Given { list: false, ..whole() }) };
+    assert_eq!(refused(&direct), "law: None with `method=\"direct\"`");
+    for (axes, of) in [(SLAB, "slabs and wires"), (WIRE, "slabs and wires"), (OPEN, "open systems")] {
+        let given = Given { slabs: true, ..whole() };
+        let request = Request { pbc: Some(vec![CRYSTAL, axes]), ..own(given) };
+        assert_eq!(refused(&request), format!("law: None with {of}"));
+    }
 }
 
 /// A cube and an open system beside it.
