@@ -70,6 +70,11 @@ impl Plain {
 }
 
 impl Plain {
+    /// Plain lists of fewer pairs are checked in every call; PyTorch remembers longer ones that a call has checked.
+    pub(crate) fn most_pairs(&self) -> usize {
+        if matches!(self.0, Library::NumPy { .. }) { usize::MAX } else { 4096 }
+    }
+
     /// Whether calls are of no graph, transform or mode.
     pub(crate) fn is_ordinary(&self, py: Python<'_>) -> PyResult<bool> {
         let Library::Torch(torch) = &self.0 else { return Ok(true) };

@@ -7,6 +7,7 @@ mod sources;
 
 use madelung::Error;
 use madelung::array::{Array, DType, Data, View};
+use madelung::electrostatics::plan::UNBOUNDED;
 use madelung_bridge::layout::{CHECKED, Part};
 use madelung_bridge::{Entry, NEGATIVE};
 use pyo3::intern;
@@ -32,7 +33,8 @@ pub(crate) struct Straight {
     sources: Vec<Source>,
     /// The numbers of parameters in each argument of a call, a tuple; None: one, as it is.
     groups: Vec<Option<usize>>,
-    list: Option<Place>,
+    /// The list that a search has made, or its pairs, offsets and images.
+    list: Option<[Place; 4]>,
     pbc: Option<Place>,
     reduction: Place,
     /// Flags that ask for gradients, and the bits of these.
@@ -102,10 +104,16 @@ impl Straight {
         let negated = entry.reals.iter().enumerate().filter(|(_, arg)| entry.op.args[**arg].negated);
         let negated = negated.map(|(k, _)| 1 << k).sum();
         let has_list = sources.iter().any(|source| matches!(source, Source::List(_)));
-        let list = has_list.then(|| place(&parameters, "neighbors")).transpose()?;
+        let list = has_list.then(|| {
+            let [found, pairs, ptr, shifts] =
+                ["neighbors", "neighbor_list", "neighbor_ptr", "neighbor_shifts"]
+                    .map(|name| place(&parameters, name));
+            Ok::<_, PyErr>([found?, pairs?, ptr?, shifts?])
+        });
+        let list = list.transpose()?;
         let (pbc, reduction) = (place(&parameters, "pbc").ok(), place(&parameters, "energy_reduction")?);
         let mut used: Vec<Place> = sources.iter().flat_map(Source::places).chain([reduction]).collect();
-        used.extend(gradients.iter().map(|(at, _)| *at).chain(list).chain(pbc));
+        used.extend(gradients.iter().map(|(at, _)| *at).chain(list.into_iter().flatten()).chain(pbc));
         let rest = parameters.iter().enumerate().filter(|(n, _)| !used.contains(&Place(*n)));
         let others = rest.map(|(n, (name, default))| match default.first() {
             Some(default) => Ok((Place(n), default.clone().unbind())),
@@ -160,10 +168,20 @@ impl Straight {
             }
         }
         let list = match self.list {
-            Some(at) => match List::of(&args[at.0], &self.neighbors)? {
-                None => return Ok(None),
-                list => list,
-            },
+            Some([found, arrays @ ..]) => {
+                let arrays = arrays.map(|at| &args[at.0]);
+                let list = if args[found.0].is_none() {
+                    List::of_arrays(arrays)
+                } else if arrays.iter().all(|x| x.is_none()) {
+                    List::of(&args[found.0], &self.neighbors)?
+                } else {
+                    None
+                };
+                match list {
+                    None => return Ok(None),
+                    list => list,
+                }
+            }
             None => None,
         };
         let entry = self.members[reduction][usize::from(want != 0)];
@@ -232,7 +250,9 @@ impl Straight {
             _ => None,
         };
         let Some(cell) = cell.filter(|cell| cell.dtype() == dtype) else { return Ok(None) };
-        if list.map_or(Ok(false), |list| list.is_of(given.as_ref(), plain).map(|same| !same))? {
+        if let Some(found) = list.and_then(|list| list.found.as_ref())
+            && !found.is_of(given.as_ref(), plain)?
+        {
             return Ok(None);
         }
         Ok(Some((cell, single)))
@@ -298,11 +318,11 @@ impl Straight {
                     let Some(list) = list else { return Ok(None) };
                     match part {
                         Part::Ptr => plain.memory(&list.index)?,
-                        Part::Others => plain.memory(&list.columns)?,
+                        Part::Others => list.columns(plain)?,
                         Part::Shifts => plain.memory(&list.images)?,
                         _ => {
-                            // The search made it full.
-                            numbers.push(CHECKED.cast_unsigned());
+                            // A search has made it full.
+                            numbers.push(list.found.as_ref().map_or(0, |_| CHECKED.cast_unsigned()));
                             continue;
                         }
                     }
@@ -319,7 +339,8 @@ impl Straight {
                     continue;
                 }
                 Source::Cutoff(at, may_be_of_list) => {
-                    let of_list = list.map_or(f64::INFINITY, |list| list.cutoff);
+                    let found = list.and_then(|list| list.found.as_ref());
+                    let of_list = found.map_or(UNBOUNDED, |found| found.cutoff);
                     cutoff = match number(&args[at.0]) {
                         Some(cutoff) if cutoff <= of_list => cutoff,
                         None if may_be_of_list && args[at.0].is_none() && list.is_some() => of_list,
@@ -341,7 +362,7 @@ impl Straight {
             }
         }
         let atoms = tensors.first().and_then(|view| view.shape().first().copied());
-        if list.is_some_and(|list| Some(list.atoms) != atoms) {
+        if list.and_then(|list| list.found.as_ref()).is_some_and(|found| Some(found.atoms) != atoms) {
             return Ok(None);
         }
         Ok(Some(Inputs { tensors, numbers, systems, single, in_graph }))
@@ -380,6 +401,9 @@ impl Straight {
                 | Source::SystemOf(at, _) => args[at.0].clone(),
                 Source::List(part) => match (part, list) {
                     (Part::Ptr, Some(list)) => list.index.clone(),
+                    (Part::Others, Some(list)) if list.found.is_none() => {
+                        list.columns.call_method1(intern!(py, "select"), (0, 1))?
+                    }
                     (Part::Others, Some(list)) => list.columns.clone(),
                     (Part::Shifts, Some(list)) => list.images.clone(),
                     _ => next().into_pyobject(py)?.into_any(),

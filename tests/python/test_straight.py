@@ -106,11 +106,47 @@ def test_bits_are_those_of_other_calls(name, systems, dtype, namespace):
                 assert np.array_equal(np.asarray(x), np.asarray(y)), (reduction, asked)
 
 
+def of_plain_arrays(given):
+    """The same with the list as pairs, offsets and images."""
+    return {k: v for k, v in given.items() if k != "neighbors"} | given["neighbors"].lists
+
+
+WITH_LISTS = [name for name in NAMES if "neighbors" in {p.name for p in FUNCTIONS[name].parameters()}]
+
+
+@pytest.mark.parametrize("namespace", ["numpy", pytest.param("torch", marks=has_table)])
+@pytest.mark.parametrize("systems", [0, 3])
+@pytest.mark.parametrize("name", WITH_LISTS)
+def test_lists_of_plain_arrays(name, systems, namespace):
+    given = of_plain_arrays(arguments(name, np.float64, systems)) | {"compute_forces": True}
+    of = {k: lent(v) for k, v in given.items()} if namespace == "torch" else given
+    found, other = both(name, of, namespace)
+    assert found[0] is not NotImplemented
+    assert all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in zip(found, other))
+    pairs, ptr = given["neighbor_list"], given["neighbor_ptr"]
+    swapped, early = pairs.copy(), ptr.copy()
+    swapped[0, 0], early[1] = 5, ptr[1] - 1
+    for change in (
+        {"neighbor_list": swapped},
+        {"neighbor_list": pairs[:, :-1].copy()},
+        {"neighbor_list": pairs.astype(np.int64)},
+        {"neighbor_ptr": early},
+        {"neighbor_ptr": -ptr},
+        {"neighbor_ptr": ptr[:-1].copy()},
+        {"neighbor_ptr": None},
+        {"neighbor_shifts": given["neighbor_shifts"][:-1].copy()},
+    ):
+        at = {k: lent(v) for k, v in (given | change).items()} if namespace == "torch" else given | change
+        straight = (of_torch if namespace == "torch" else of_numpy).STRAIGHT[FUNCTIONS[name].body]
+        assert straight(passed(name, at)) is NotImplemented, change
+
+
 @has_table
 @pytest.mark.parametrize("systems", [0, 2])
-@pytest.mark.parametrize("name", NAMES)
-def test_derivatives_are_those_of_other_calls(name, systems):
-    given = {k: lent(v) for k, v in arguments(name, np.float64, systems).items()}
+@pytest.mark.parametrize(("name", "plain"), [*((n, False) for n in NAMES), *((n, True) for n in WITH_LISTS)])
+def test_derivatives_are_those_of_other_calls(name, systems, plain):
+    given = arguments(name, np.float64, systems)
+    given = {k: lent(v) for k, v in (of_plain_arrays(given) if plain else given).items()}
     given |= {"energy_reduction": "system", "compute_forces": True}
     inputs = [k for k in ("positions", "charges", "cell") if k in given]
     for k in inputs:

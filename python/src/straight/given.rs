@@ -11,10 +11,17 @@ use crate::plain::Plain;
 /// Neighbour list of a call.
 pub(super) struct List<'py> {
     pub(super) index: Bound<'py, PyAny>,
+    /// The columns; of plain arrays the pairs (2, P).
     pub(super) columns: Bound<'py, PyAny>,
     pub(super) images: Bound<'py, PyAny>,
+    /// Of a list that a search has made; None of plain arrays.
+    pub(super) found: Option<Found<'py>>,
+}
+
+/// What a search says of its list.
+pub(super) struct Found<'py> {
     /// The cell that it was made in.
-    pub(super) cell: Bound<'py, PyAny>,
+    cell: Bound<'py, PyAny>,
     pub(super) cutoff: f64,
     pub(super) atoms: usize,
 }
@@ -30,12 +37,46 @@ impl<'py> List<'py> {
             index: x.getattr(intern!(py, "index"))?,
             columns: x.getattr(intern!(py, "columns"))?,
             images: x.getattr(intern!(py, "images"))?,
-            cell: x.getattr(intern!(py, "cell"))?,
-            cutoff: x.getattr(intern!(py, "cutoff"))?.extract()?,
-            atoms: x.getattr(intern!(py, "atoms"))?.extract()?,
+            found: Some(Found {
+                cell: x.getattr(intern!(py, "cell"))?,
+                cutoff: x.getattr(intern!(py, "cutoff"))?.extract()?,
+                atoms: x.getattr(intern!(py, "atoms"))?.extract()?,
+            }),
         }))
     }
 
+    /// The list of plain arrays: pairs (2, P), offsets and images.
+    pub(super) fn of_arrays([pairs, ptr, shifts]: [&Bound<'py, PyAny>; 3]) -> Option<Self> {
+        let is_there = !(pairs.is_none() || ptr.is_none() || shifts.is_none());
+        let (index, columns, images) = (ptr.clone(), pairs.clone(), shifts.clone());
+        is_there.then_some(Self { index, columns, images, found: None })
+    }
+
+    /// The columns; of plain arrays, which for so many pairs at most are taken as they come, where the rows of the pairs are
+    /// those of the offsets.
+    pub(super) fn columns<'a>(&'a self, plain: &Plain) -> PyResult<Option<View<'a>>> {
+        let Some(columns) = plain.memory(&self.columns)? else { return Ok(None) };
+        if self.found.is_some() {
+            return Ok(Some(columns));
+        }
+        let offsets = plain.memory(&self.index)?;
+        Ok(match (columns.data(), columns.shape(), offsets.map(|offsets| offsets.data())) {
+            (Data::I32(pairs), [2, count], Some(Data::I32(ptr))) if *count < plain.most_pairs() => {
+                let (rows, columns) = pairs.split_at(*count);
+                let fits = |(i, ends): (usize, &[i32])| {
+                    let own = rows.get(ends[0] as usize..ends[1] as usize);
+                    own.is_some_and(|own| own.iter().all(|row| *row == i as i32))
+                };
+                let is_whole = ptr.first() == Some(&0) && ptr.last() == i32::try_from(*count).ok().as_ref();
+                let fit = is_whole && ptr.windows(2).enumerate().all(fits);
+                View::new(Data::I32(columns), &[*count]).ok().filter(|_| fit)
+            }
+            _ => None,
+        })
+    }
+}
+
+impl Found<'_> {
     /// Whether it was made in a cell of these values; None: without one.
     pub(super) fn is_of(&self, cell: Option<&View<'_>>, plain: &Plain) -> PyResult<bool> {
         let Some(cell) = cell else { return Ok(self.cell.is_none()) };
