@@ -72,7 +72,12 @@ impl Plain {
 impl Plain {
     /// Plain lists of fewer pairs are checked in every call; PyTorch remembers longer ones that a call has checked.
     pub(crate) fn most_pairs(&self) -> usize {
-        if matches!(self.0, Library::NumPy { .. }) { usize::MAX } else { 4096 }
+        if self.is_numpy() { usize::MAX } else { 4096 }
+    }
+
+    /// Whether arrays are those of NumPy.
+    pub(crate) fn is_numpy(&self) -> bool {
+        matches!(self.0, Library::NumPy { .. })
     }
 
     /// Whether calls are of no graph, transform or mode.

@@ -2,13 +2,14 @@
 //!
 //! What is not plain goes the way of all calls, in Python, and so does a call that fails: that way has the errors.
 
+mod checked;
 mod given;
 mod sources;
 
 use madelung::Error;
 use madelung::array::{Array, DType, Data, View};
 use madelung::electrostatics::plan::UNBOUNDED;
-use madelung_bridge::layout::{CHECKED, Part};
+use madelung_bridge::layout::{CHECKED, Part, Type};
 use madelung_bridge::{Entry, NEGATIVE};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -19,6 +20,7 @@ use crate::call::exception;
 use crate::op_call::{member, results};
 use crate::plain::Plain;
 use crate::plain_op::unpacked;
+use checked::MANY;
 use given::{List, are_all, mesh, number, one_system, unit_cell};
 use sources::{NUMBERS, Place, Source, place, sources};
 
@@ -37,6 +39,9 @@ pub(crate) struct Straight {
     list: Option<[Place; 4]>,
     pbc: Option<Place>,
     reduction: Place,
+    /// The numbers of the list's offsets among the tensors of the op, and of its kind among the numbers.
+    pairs: usize,
+    kind: usize,
     /// Flags that ask for gradients, and the bits of these.
     gradients: Vec<(Place, u64)>,
     /// The bits of gradients whose other sign is returned.
@@ -121,8 +126,16 @@ impl Straight {
         });
         let others = others.collect::<PyResult<_>>()?;
         let derived = derived.map(|(mode, energies)| Derived { mode, energies });
+        let before = |part: Part| {
+            let inputs = entry.inputs.iter().take_while(move |input| input.part != part);
+            let tensors = inputs.clone().filter(|input| input.kind == Type::Tensor).count();
+            (tensors, inputs.count() - tensors)
+        };
+        let (pairs, kind) = (before(Part::Ptr).0, before(Part::ListKind).1);
         Ok(Self {
             plain,
+            pairs,
+            kind,
             neighbors,
             members,
             sources,
@@ -195,7 +208,11 @@ impl Straight {
             let of = InGraph { arguments: of.into_pyobject(py)?.unbind() };
             return Ok(Some(Bound::new(py, of)?.into_any()));
         }
-        let Inputs { tensors, numbers, single, .. } = inputs;
+        let Inputs { tensors, mut numbers, single, .. } = inputs;
+        let digest = self.digest(&tensors, list.as_ref());
+        if digest.is_some_and(checked::is_known) {
+            numbers[self.kind] |= CHECKED.cast_unsigned();
+        }
         let negated = want & self.negated;
         let all = want != 0 && negated == want;
         let found = plain.run(py, single, |context| {
@@ -207,9 +224,26 @@ impl Straight {
             });
             signed.collect()
         })?;
+        if let (Some(_), Some(digest)) = (&found, digest.filter(|digest| !checked::is_known(*digest))) {
+            checked::remember(digest);
+        }
         let asked =
             |found: Vec<Option<Bound<'py, PyAny>>>| found.into_iter().filter(Option::is_some).collect();
         found.map(|found| unpacked(py, asked(found))).transpose()
+    }
+
+    /// The digest of a long list of plain arrays of NumPy. PyTorch says of a tensor whether it has changed.
+    fn digest(&self, tensors: &[View<'_>], list: Option<&List<'_>>) -> Option<u128> {
+        let is_plain = list.is_some_and(|list| list.found.is_none()) && self.plain.get().is_numpy();
+        let [ptr, columns, shifts] = tensors.get(self.pairs..self.pairs + 3).filter(|_| is_plain)? else {
+            return None;
+        };
+        match (ptr.data(), columns.data(), shifts.data()) {
+            (Data::I32(ptr), Data::I32(columns), Data::I32(shifts)) if columns.len() >= MANY => {
+                Some(checked::digest([ptr, columns, shifts]))
+            }
+            _ => None,
+        }
     }
 
     /// The values of all parameters, each by its place.
