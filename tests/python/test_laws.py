@@ -231,10 +231,10 @@ without = law("screened", kappa=Real)(**FOUR)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"alpha": None}, "`alpha`: expected it with `law=yukawa`, as nothing estimates .*, got None"),
-        ({"cutoff": None}, "`cutoff`: expected it with `law=yukawa`"),
-        ({"k_cutoff": None}, "`k_cutoff`: expected it with `law=yukawa`"),
-        ({"accuracy": 1e-5}, "`accuracy`: expected None with `law`, whose errors have no estimate"),
+        ({"alpha": None}, "`alpha`: expected a value with `law=yukawa`, whose errors nothing estimates, got None"),
+        ({"cutoff": None}, "`cutoff`: expected a value with `law=yukawa`"),
+        ({"k_cutoff": None}, "`k_cutoff`: expected a value with `law=yukawa`"),
+        ({"accuracy": 1e-5}, "`accuracy`: expected None with `law=yukawa`, whose errors nothing estimates"),
         ({"exponent": 6}, "`exponent`: expected 1 with `law`, got 6"),
         ({"method": "direct"}, '`law`: expected None with `method="direct"`, got yukawa'),
         ({"widths": np.ones(8)}, "`law`: expected None with `widths`, got yukawa"),
@@ -266,9 +266,9 @@ def test_what_a_law_does_not_have_is_refused(given: dict[str, Any], message: str
 def test_a_mesh_and_parts_refuse_by_name() -> None:
     r, q = atoms(9)
     for given, message in [
-        ({}, "`mesh_dimensions`: expected it with `law=yukawa`"),
-        ({"mesh_spacing": 0.2, "alpha": None}, "`alpha`: expected it"),
-        ({"mesh_spacing": 0.2, "cutoff": None}, "`cutoff`: expected it"),
+        ({}, "`mesh_dimensions`: expected a value with `law=yukawa`"),
+        ({"mesh_spacing": 0.2, "alpha": None}, "`alpha`: expected a value"),
+        ({"mesh_spacing": 0.2, "cutoff": None}, "`cutoff`: expected a value"),
     ]:
         with pytest.raises(ValueError, match=message):
             mn.particle_mesh_ewald(r, q, CELL, **{"alpha": 1.0, "cutoff": 6.2, "law": yukawa(kappa=1.0), **given})
@@ -298,6 +298,8 @@ def test_a_law_is_checked_where_it_is_made() -> None:
         law("yukawa", kappa=0.8)
     with pytest.raises(ValueError, match="`name`: expected a name of letters"):
         law("my law", kappa=Real)
+    with pytest.raises(ValueError, match="`parameters`: expected a name .* no word of the kernel language, got 'type'"):
+        law("yukawa", type=Real)
     with pytest.raises(TypeError, match="`yukawa`: `kappa` is missing: expected kappa"):
         yukawa()
     with pytest.raises(TypeError, match="`yukawa`: there is no parameter `mu`: expected kappa"):

@@ -1,5 +1,5 @@
 //! Range-separated pair potentials: modules of six functions, from which [`charge_sum!`](crate::charge_sum) makes
-//! kernels and ops. Kernels of other crates can import the functions, with their derivatives: `use
+//! kernels and ops, as [`ChargeSum::from_source`](crate::ChargeSum::from_source) does of source text. Kernels of other crates can import the functions, with their derivatives: `use
 //! madelung_electrostatics::potential::coulomb::short_range;` at the head of a `kernels!` block.
 //!
 //! | function | value |

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -13,9 +14,11 @@ from madelung import _native
 from madelung._functions.laws import BoundLaw, announce
 from madelung.kernels import _background
 from madelung.kernels._kernel import Func, is_func
+from madelung.kernels._names import Names
 from madelung.kernels._source import Block
 from madelung.kernels._types import Real
 
+_NAMES = Names(ast.parse(""))
 # The functions of a law, and what each is given ahead of the law's own parameters.
 _GIVEN = {
     "short_range": ("r", "alpha"),
@@ -47,7 +50,7 @@ class Law:
     def __repr__(self) -> str:
         return f"<law {self.__name__}>"
 
-    def __call__(self, **parameters: Any) -> BoundLaw:
+    def __call__(self, /, **parameters: Any) -> BoundLaw:
         """The law with its parameters: for each a number, or an array with one for each system, which can be
         differentiated by.
 
@@ -76,7 +79,7 @@ def _long_range(parameters: tuple[str, ...], is_difference: bool) -> str:
     return f"#[func] fn long_range(r2: Real, alpha: Real{declared}) -> Real {{ {value} }}"
 
 
-def law(name: str, **parameters: Any) -> Callable[..., Law]:
+def law(name: str, /, **parameters: Any) -> Callable[..., Law]:
     """Pair law φ(r) of sums over the lattice, of functions that `@func` made.
 
     `yukawa = law("yukawa", kappa=Real)(short_range=…, …)` is a law with the parameter κ, and
@@ -94,7 +97,7 @@ def law(name: str, **parameters: Any) -> Callable[..., Law]:
             the lattice sum converges, or that of the short-range part if a uniform background neutralises the cell.
         long_range(r2, alpha): the long-range part at r², smooth at 0; for `exclusions` alone.
         full(r): the law itself, from which the long-range part is the difference where there is no `long_range`; pairs
-            that are left out are then apart.
+            that are left out must then not lie on one point.
 
     Args:
         name: of its ops and in errors.
@@ -107,8 +110,9 @@ def law(name: str, **parameters: Any) -> Callable[..., Law]:
         TypeError, ValueError: For names that are none, and functions that are missing or take other parameters.
     """
     for what, word in (("name", name), *(("parameters", p) for p in parameters)):
-        if not isinstance(word, str) or not re.fullmatch(r"[A-Za-z]\w*", word, re.ASCII):
-            check.refuse(what, "a name of letters, digits and underscores", repr(word))
+        if not isinstance(word, str) or not re.fullmatch(r"[A-Za-z]\w*", word, re.ASCII) or _NAMES[word] != word:
+            expected = "a name of letters, digits and underscores that is no word of the kernel language"
+            check.refuse(what, expected, repr(word))
     for p, kind in parameters.items():
         if kind not in (Real, float):
             check.refuse(p, "Real", check.described(kind), TypeError)

@@ -77,38 +77,29 @@ impl Law {
             let expected = format!("flags of Python with {other}");
             return Err(Error::argument("pbc", expected, "an array without values"));
         }
-        if edges.slabs().is_some() || edges.wires().is_some() {
-            return refuse(format!("{plain} with slabs and wires"));
-        }
-        if given.widths {
-            return refuse(format!("{plain} with `widths`"));
-        }
-        if request.method == Some(Method::Direct) {
-            return refuse(format!("{plain} with `method=\"direct\"`"));
+        let others = [
+            (edges.slabs().is_some() || edges.wires().is_some(), "slabs and wires"),
+            (given.widths, "`widths`"),
+            (request.method == Some(Method::Direct), "`method=\"direct\"`"),
+            (self.power().is_none() && edges.open().is_some(), "open systems"),
+        ];
+        if let Some((_, what)) = others.iter().find(|(is_there, _)| *is_there) {
+            return refuse(format!("{plain} with {what}"));
         }
         if self.power().is_some() {
             return Ok(());
         }
-        if edges.open().is_some() {
-            return refuse(format!("{plain} with open systems"));
-        }
+        let why = format!("with `law={got}`, whose errors nothing estimates");
         if given.accuracy {
-            return Err(Error::argument(
-                "accuracy",
-                "None with `law`, whose errors have no estimate",
-                "a number",
-            ));
+            return Err(Error::argument("accuracy", format!("None {why}"), "a number"));
         }
         let far = match request.sum {
             Sum::Waves => ("k_cutoff", given.k_cutoff || given.waves),
             Sum::Mesh => ("mesh_dimensions", given.mesh),
         };
-        for (name, is_given) in [("alpha", given.alpha), ("cutoff", given.cutoff || given.list), far] {
-            if !is_given {
-                let expected =
-                    format!("it with `law={got}`, as nothing estimates its errors and could choose it");
-                return Err(Error::argument(name, expected, "None"));
-            }
+        let needed = [("alpha", given.alpha), ("cutoff", given.cutoff || given.list), far];
+        if let Some((name, _)) = needed.iter().find(|(_, is_given)| !is_given) {
+            return Err(Error::argument(*name, format!("a value {why}"), "None"));
         }
         Ok(())
     }

@@ -277,10 +277,9 @@ fn a_law_of_ones_own_says_what_it_lacks() {
     assert!(refused(&on_mesh).starts_with("mesh_dimensions"));
     let direct = Request { method: Some(Method::Direct), ..own(Given { list: false, ..whole() }) };
     assert_eq!(refused(&direct), "law: None with `method=\"direct\"`");
-    for (axes, of) in [(SLAB, "slabs and wires"), (WIRE, "slabs and wires"), (OPEN, "open systems")] {
-        let given = Given { slabs: true, ..whole() };
-        let request = Request { pbc: Some(vec![CRYSTAL, axes]), ..own(given) };
-        assert_eq!(refused(&request), format!("law: None with {of}"));
+    for (axes, what) in [(SLAB, "slabs and wires"), (WIRE, "slabs and wires"), (OPEN, "open systems")] {
+        let request = Request { law: own(whole()).law, ..of(&[CRYSTAL, axes], whole()) };
+        assert_eq!(refused(&request), format!("law: None with {what}"));
     }
 }
 
