@@ -13,8 +13,8 @@ struct Readme;
 pub use madelung_core::{Error, Result, kernels};
 pub use madelung_electrostatics::{
     Energies, EwaldParameters, EwaldSettings, Options, PmeParameters, PmeSettings, Prescribed,
-    PrescribedMesh, Reduction, System, estimate_ewald_parameters, estimate_pme_parameters, ewald_real_space,
-    ewald_reciprocal_space, ewald_summation, particle_mesh_ewald, pme_reciprocal_space,
+    PrescribedMesh, Reduction, System, coulomb, dsf, estimate_ewald_parameters, estimate_pme_parameters,
+    ewald_real_space, ewald_reciprocal_space, ewald_summation, particle_mesh_ewald, pme_reciprocal_space,
 };
 pub use madelung_neighbors::{find_neighbors, neighbor_list};
 

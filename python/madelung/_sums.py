@@ -56,7 +56,7 @@ def chosen(
     if method is None and on_mesh:
         of = arguments(*system, **given)
         try:
-            on_mesh = parameters(Numpy, of, True).cost < parameters(Numpy, of, False).cost
+            on_mesh = parameters(Numpy, of, "mesh").cost < parameters(Numpy, of, "waves").cost
         except ValueError:
             # What is given leaves no mesh.
             on_mesh = False

@@ -44,7 +44,7 @@ enum LawFields {
 /// The fields of `Request` of Python.
 #[derive(FromPyObject)]
 pub(crate) struct Request {
-    on_mesh: bool,
+    sum: String,
     method: Option<String>,
     law: LawFields,
     pbc: Option<Vec<[bool; 3]>>,
@@ -75,7 +75,15 @@ impl From<Request> for plan::Request {
             unread_axes,
         } = of.given;
         Self {
-            sum: if of.on_mesh { Sum::Mesh } else { Sum::Waves },
+            sum: match &*of.sum {
+                "mesh" => Sum::Mesh,
+                "real_space" => Sum::RealSpace,
+                "reciprocal_space" => Sum::ReciprocalSpace,
+                "mesh_reciprocal_space" => Sum::MeshReciprocalSpace,
+                "pairs" => Sum::Pairs,
+                "shifted" => Sum::Shifted,
+                _ => Sum::Waves,
+            },
             method: of.method.map(|x| if x == "direct" { Method::Direct } else { Method::List }),
             law: match of.law {
                 LawFields::Power(p) => Law::Power(p),

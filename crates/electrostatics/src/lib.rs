@@ -36,7 +36,7 @@ pub use mesh::{PmeParameters, PrescribedMesh, estimate_pme_parameters};
 pub use ops::{ChargeSum, all_kernels, registry};
 pub use parameters::{DEFAULT_ACCURACY, NARROW_ACCURACY};
 pub use sums::{
-    EwaldSettings, PmeSettings, ewald_real_space, ewald_reciprocal_space, ewald_summation,
+    EwaldSettings, PmeSettings, coulomb, dsf, ewald_real_space, ewald_reciprocal_space, ewald_summation,
     particle_mesh_ewald, pme_reciprocal_space,
 };
 pub use system::System;

@@ -1,7 +1,6 @@
 //! The eager front ends: sums of the charges of a [`System`].
 
 use crate::energies::{Energies, Options, Reduction, results};
-use crate::kvectors::miller_indices_batch;
 use crate::mesh::{PmeParameters, SPLINE_ORDER, mesh_dimensions};
 use crate::ops::registry;
 use crate::parameters::{each, per_system};
@@ -13,7 +12,7 @@ use madelung_core::array::Array;
 use madelung_core::backend::Context;
 use madelung_core::op::Arg;
 use madelung_core::structure::pairs::{Kind, PairList};
-use madelung_core::structure::{Batch, Mesh, Structure};
+use madelung_core::structure::{Mesh, Structure};
 use madelung_core::{Error, Result};
 
 /// The parameters of an Ewald sum; a parameter that is `None` is chosen for `accuracy`.
@@ -84,10 +83,9 @@ pub fn ewald_real_space(
     cutoff: f64,
     options: &Options,
 ) -> Result<Energies> {
-    let alpha = alphas(system, alpha)?;
-    let full = full_list(pairs)?;
-    let extra = [Arg::Structure(full.as_ref().map_or(pairs, |full| full)), Arg::Real(cutoff)];
-    run(context, "ewald_real_space", system, &alpha, &extra, options)
+    let given =
+        Prescription { alpha: Some(alpha.to_vec()), cutoff: Some(vec![cutoff]), ..Prescription::default() };
+    of_pairs(context, Sum::RealSpace, system, &given, Some(pairs), options)
 }
 
 /// Reciprocal part of the Ewald sum over |k| ≤ `k_cutoff` (radians per L), with the self term −α/√π Σq² and the
@@ -102,10 +100,84 @@ pub fn ewald_reciprocal_space(
     k_cutoff: &[f64],
     options: &Options,
 ) -> Result<Energies> {
-    let alpha = alphas(system, alpha)?;
-    let (miller, waves) = waves(system, k_cutoff)?;
-    let extra = [Arg::Array(miller.view()), Arg::Structure(&waves)];
-    run(context, "ewald_reciprocal_space", system, &alpha, &extra, options)
+    let (alpha, k_cutoff) = (Some(alpha.to_vec()), Some(k_cutoff.to_vec()));
+    let given = Prescription { alpha, k_cutoff, ..Prescription::default() };
+    run_plan(context, (Sum::ReciprocalSpace, None), system, &given, None, options)
+}
+
+/// The Coulomb energy over pairs, ½ Σ q_i q_j erfc(αr)/r: of pairs closer than `cutoff` in L, or without one of all pairs of
+/// open systems and of a list. α is the damping in 1/L, 0 for none. Without `pairs` they are searched for.
+///
+/// ```
+/// use madelung_core::structure::Batch;
+/// use madelung_electrostatics::{Options, System, coulomb};
+///
+/// // Two charges of 1 e and −1 e, 2 L apart: −1/2 e²/L, half of it of each.
+/// let (positions, charges) = ([[0.0; 3], [2.0, 0.0, 0.0]], [1.0, -1.0]);
+/// let (cell, open) = ([[0.0; 3]; 3], [[false; 3]]);
+/// let batch = Batch::single(2);
+/// let system =
+///     System::with_boundaries((&positions[..]).into(), (&charges).into(), (&cell[..]).into(), &open, batch)?;
+/// let found = coulomb(&madelung_cpu::context(), &system, 0.0, None, None, &Options::forces())?;
+/// assert_eq!(found.energies.to_f64()?, [-0.25, -0.25]);
+/// # Ok::<(), madelung_core::Error>(())
+/// ```
+///
+/// # Errors
+/// `alpha`, where it is negative or not finite; `cutoff`, where it is not above zero, or needed; as [`ewald_real_space`].
+pub fn coulomb(
+    context: &Context<'_>,
+    system: &System<'_>,
+    alpha: f64,
+    cutoff: Option<f64>,
+    pairs: Option<&dyn Structure>,
+    options: &Options,
+) -> Result<Energies> {
+    if !(alpha.is_finite() && alpha >= 0.0) {
+        return Err(Error::argument("alpha", "a number from 0 up", alpha.to_string()));
+    }
+    let given = Prescription {
+        alpha: (alpha > 0.0).then(|| vec![alpha]),
+        cutoff: cutoff.map(|cutoff| vec![cutoff]),
+        ..Prescription::default()
+    };
+    let is_whole = alpha == 0.0 && cutoff.is_none() && !system.pbc.as_flattened().contains(&true);
+    let sum = if is_whole { Sum::Waves } else { Sum::Pairs };
+    of_pairs(context, sum, system, &given, pairs, options)
+}
+
+/// The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006), over pairs closer than `cutoff`
+/// in L: energies and forces go to zero there. With v(r) = erfc(αr)/r it is
+/// ½ Σ q_i q_j [v(r) − v(r_c) − v′(r_c)(r − r_c)], and of each charge with itself −q²[v(r_c)/2 − r_c v′(r_c)/2 + α/√π].
+/// `alpha` in 1/L: one value for all systems or one per system. Without `pairs` they are searched for.
+///
+/// # Errors
+/// As [`ewald_real_space`]; `exclusions` and `widths`, which the sum does not have.
+pub fn dsf(
+    context: &Context<'_>,
+    system: &System<'_>,
+    alpha: &[f64],
+    cutoff: f64,
+    pairs: Option<&dyn Structure>,
+    options: &Options,
+) -> Result<Energies> {
+    let given =
+        Prescription { alpha: Some(alpha.to_vec()), cutoff: Some(vec![cutoff]), ..Prescription::default() };
+    of_pairs(context, Sum::Shifted, system, &given, pairs, options)
+}
+
+/// A sum over pairs, in a list of either kind.
+fn of_pairs(
+    context: &Context<'_>,
+    sum: Sum,
+    system: &System<'_>,
+    given: &Prescription,
+    pairs: Option<&dyn Structure>,
+    options: &Options,
+) -> Result<Energies> {
+    let full = pairs.map(full_list).transpose()?.flatten();
+    let pairs = full.as_ref().map(|full| full as &dyn Structure).or(pairs);
+    run_plan(context, (sum, None), system, given, pairs, options)
 }
 
 /// The Coulomb energy of charges by Ewald's sum: of crystals, slabs, wires and molecules, with exclusions and widths, as the
@@ -127,12 +199,6 @@ pub fn ewald_summation(
     run_plan(context, (Sum::Waves, settings.method), system, &settings.prescription(), pairs, options)
 }
 
-pub(crate) fn alphas(system: &System<'_>, alpha: &[f64]) -> Result<Array> {
-    let systems = system.systems();
-    let alpha = per_system("alpha", Some(alpha), systems)?.unwrap_or_default();
-    Array::from_f64(system.positions.dtype(), &[systems], &alpha)
-}
-
 /// The full list of a half one.
 pub(crate) fn full_list(pairs: &dyn Structure) -> Result<Option<PairList<'_>>> {
     match pairs.list_kind() {
@@ -140,39 +206,6 @@ pub(crate) fn full_list(pairs: &dyn Structure) -> Result<Option<PairList<'_>>> {
         Some(Kind::Half) if let Some(half) = pairs.as_pairs() => half.to_full().map(Some),
         _ => Err(Error::argument("pairs", "a full or a half list on the host", pairs.describe())),
     }
-}
-
-fn waves(system: &System<'_>, k_cutoff: &[f64]) -> Result<(Array, Batch<'static>)> {
-    let k_cutoff = per_system("k_cutoff", Some(k_cutoff), system.systems())?.unwrap_or_default();
-    let (rows, ptr) = miller_indices_batch(system.cells(), &k_cutoff)?;
-    let miller = Array::from(rows.as_slice());
-    Ok((miller, Batch::from_ptr(ptr)?))
-}
-
-pub(crate) fn run(
-    context: &Context<'_>,
-    name: &str,
-    system: &System<'_>,
-    alpha: &Array,
-    extra: &[Arg<'_>],
-    options: &Options,
-) -> Result<Energies> {
-    let name = match options.energy_reduction {
-        Reduction::Atom => name.to_string(),
-        Reduction::System => format!("{name}_total"),
-    };
-    let op = registry().get(&name).expect("the registry has both reductions of every sum");
-    let mut args = vec![
-        Arg::Array(system.positions.clone()),
-        Arg::Array(system.charges.clone()),
-        Arg::Array(system.cell.view()),
-        Arg::Array(alpha.view()),
-        Arg::Zero,
-        Arg::Structure(&system.batch),
-        Arg::Real(options.prefactor),
-    ];
-    args.extend_from_slice(extra);
-    results(context, op, &args, options)
 }
 
 /// Reciprocal part of the sum on a mesh (smooth particle mesh Ewald: Essmann et al., J. Chem. Phys. 103, 8577 (1995),
@@ -189,8 +222,25 @@ pub fn pme_reciprocal_space(
     mesh: &Mesh,
     options: &Options,
 ) -> Result<Energies> {
-    let alpha = alphas(system, alpha)?;
-    run(context, "ewald_mesh_reciprocal_space", system, &alpha, &[Arg::Structure(mesh)], options)
+    let systems = system.systems();
+    let alpha = per_system("alpha", Some(alpha), systems)?.unwrap_or_default();
+    let alpha = Array::from_f64(system.positions.dtype(), &[systems], &alpha)?;
+    let name = match options.energy_reduction {
+        Reduction::Atom => "ewald_mesh_reciprocal_space",
+        Reduction::System => "ewald_mesh_reciprocal_space_total",
+    };
+    let op = registry().get(name).expect("the registry has both reductions of every sum");
+    let args = [
+        Arg::Array(system.positions.clone()),
+        Arg::Array(system.charges.clone()),
+        Arg::Array(system.cell.view()),
+        Arg::Array(alpha.view()),
+        Arg::Zero,
+        Arg::Structure(&system.batch),
+        Arg::Real(options.prefactor),
+        Arg::Structure(mesh),
+    ];
+    results(context, op, &args, options)
 }
 
 /// The parameters of a particle mesh Ewald sum; a parameter that is `None` is chosen for `accuracy`.
@@ -281,7 +331,5 @@ pub fn particle_mesh_ewald(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
-    let full = pairs.map(full_list).transpose()?.flatten();
-    let pairs = full.as_ref().map(|full| full as &dyn Structure).or(pairs);
-    run_plan(context, (Sum::Mesh, None), system, &settings.prescription(system)?, pairs, options)
+    of_pairs(context, Sum::Mesh, system, &settings.prescription(system)?, pairs, options)
 }

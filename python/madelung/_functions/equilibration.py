@@ -16,6 +16,7 @@ from madelung._functions.framework import Framework
 from madelung._functions.gaussians import WIDTHS
 from madelung._functions.parameters import ACCURACY, BATCH_IDX, CELL, ENERGY_ERRORS, OUTPUTS, POSITIONS
 from madelung._functions.plans import evaluated, of_other_atoms, parameters, prepared
+from madelung._functions.requests import Sum
 from madelung._functions.segments import segment_sum
 from madelung._functions.sum_arguments import Arguments, arguments
 
@@ -134,7 +135,7 @@ def qeq(
         )
     boundary = {"pbc": pbc, "slab_correction": slab_correction}
     coulomb = arguments(positions, ones, cell, batch_idx, **boundary, widths=sigma, accuracy=accuracy)
-    sums = prepared(f, coulomb, _on_mesh(f, coulomb, method))
+    sums = prepared(f, coulomb, _sum_of(f, coulomb, method))
 
     def energy(q: Any, r: Any, h: Any, width: Any, two: Any) -> Any:
         """The part of the energy of second degree, and its gradient by charges."""
@@ -186,13 +187,13 @@ def _values(f: Framework, x: Any) -> np.ndarray:
     return np.array(f.value("charges", x), np.float64)
 
 
-def _on_mesh(f: Framework, of: Arguments, method: Any) -> bool:
-    """Whether the sum over the lattice is one on a mesh: by the method, or as this costs less."""
+def _sum_of(f: Framework, of: Arguments, method: Any) -> Sum:
+    """The sum over the lattice, over waves or on a mesh: by the method, or as it costs less."""
     if method is not None:
-        return method == "pme"
+        return "mesh" if method == "pme" else "waves"
     if of.accuracy is not None and check.number("accuracy", of.accuracy) < _FINEST_MESH:
-        return False
-    return parameters(f, of, True).cost < parameters(f, of, False).cost
+        return "waves"
+    return min("mesh", "waves", key=lambda sum_: parameters(f, of, sum_).cost)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from madelung._functions.boundaries import (
 )
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function, text
-from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
+from madelung._functions.exclusions import EXCLUSIONS
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import SPREADS
-from madelung._functions.laws import EXPONENT, LAW, check_neutral, law_of
-from madelung._functions.lists import pairs_of, reach_of
+from madelung._functions.laws import EXPONENT, LAW, law_of
 from madelung._functions.parameters import (
     ACCURACY,
     ALPHA,
@@ -43,7 +42,7 @@ from madelung._functions.parameters import (
 from madelung._functions.plans import estimated, summed
 from madelung._functions.results import EwaldParameters
 from madelung._functions.sum_arguments import Arguments, arguments
-from madelung._functions.waves import waves_of
+from madelung._functions.waves import check_waves
 
 METHOD = Parameter(
     "method",
@@ -98,16 +97,9 @@ def ewald_real_space(
     outputs: tuple[Any, ...],
 ) -> Any:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`."""
-    law = law_of(pair_law, exclusions)
-    wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    split, reach = f.per_system("alpha", alpha, system), f.distance("cutoff", reach_of(lists, cutoff))
-    atoms = (positions, cell, None, batch_idx)
-    excluded = excluded_pairs(f, system, atoms, exclusions)
-    pairs = without(f, pairs_of(f, system, atoms, lists, reach), excluded)
-    reach = check.UNBOUNDED if reach is None else reach
-    reals = law.reals(f, system, split)
-    left_out = excluded and excluded.term(law, reals, reach, (1.0, 0.0))
-    return total(f, system, wanted, (f"{law.prefix}_real_space", reals, (*pairs, reach)), left_out)
+    given = {"lists": lists, "exclusions": exclusions, "law": law_of(pair_law, exclusions)}
+    of = arguments(positions, charges, cell, batch_idx, alpha=alpha, cutoff=f.distance("cutoff", cutoff), **given)
+    return summed(f, of, "real_space", outputs)
 
 
 @function(
@@ -143,14 +135,9 @@ def ewald_reciprocal_space(
 
     The self term −α/√π Σq² and the uniform background −πQ²/(2α²V) of a charged cell are part of it.
     """
-    law = law_of(pair_law, exclusions)
-    wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    split, waves = f.per_system("alpha", alpha, system), waves_of(f, system, cell, k_cutoff, miller)
-    excluded = excluded_pairs(f, system, (positions, cell, None, batch_idx), exclusions)
-    check_neutral(f, (positions, charges, cell, batch_idx), law, (False,))
-    reals = law.reals(f, system, split)
-    left_out = excluded and excluded.term(law, reals, check.UNBOUNDED, (0.0, 1.0))
-    return total(f, system, wanted, (f"{law.prefix}_reciprocal_space", reals, waves), left_out)
+    check_waves(k_cutoff, miller)
+    given = {"k_cutoff": k_cutoff, "miller": miller, "exclusions": exclusions, "law": law_of(pair_law, exclusions)}
+    return summed(f, arguments(positions, charges, cell, batch_idx, alpha=alpha, **given), "reciprocal_space", outputs)
 
 
 @function(
@@ -229,7 +216,7 @@ def ewald_summation(
     others = (exclusions, law_of(pair_law, exclusions), widths, accuracy, method)
     slabs = (pbc, slab_correction, slab_height)
     of = Arguments(positions, charges, cell, batch_idx, *slabs, lists, *parameters, *others)
-    return summed(f, of, False, outputs)
+    return summed(f, of, "waves", outputs)
 
 
 @function(
@@ -283,7 +270,7 @@ def estimate_ewald_parameters(
     law = law_of((exponent, None))
     given = {"alpha": alpha, "cutoff": cutoff, "k_cutoff": k_cutoff, "law": law, "accuracy": accuracy}
     of = arguments(positions, charges, cell, batch_idx, pbc=pbc, slab_correction=True, slab_height=slab_height, **given)
-    found, single = estimated(f, of, False)
+    found, single = estimated(f, of, "waves")
     each = found.alpha, found.cutoff, found.k_cutoff, found.errors, found.heights
     if single:
         return EwaldParameters(*(x[0] for x in each))

@@ -12,10 +12,10 @@ from madelung._functions.boundaries import BOUNDARIES, LATTICES, SLAB_CORRECTION
 from madelung._functions.channels import ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
 from madelung._functions.ewald import DERIVATIVES, SYSTEM, SYSTEM_OF_CHANNELS
-from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total
+from madelung._functions.exclusions import EXCLUSIONS
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import SPREADS
-from madelung._functions.laws import EXPONENT, LAW, check_neutral, law_of
+from madelung._functions.laws import EXPONENT, LAW, law_of
 from madelung._functions.parameters import (
     ACCURACY,
     ALPHA,
@@ -27,7 +27,7 @@ from madelung._functions.parameters import (
     OUTPUTS,
     STREAM,
 )
-from madelung._functions.plans import estimated, meshes, summed
+from madelung._functions.plans import estimated, summed
 from madelung._functions.results import PmeParameters
 from madelung._functions.sum_arguments import Arguments, arguments
 
@@ -108,18 +108,12 @@ def pme_reciprocal_space(
     function is the one that gives the least error of the energy; forces are exact derivatives of that energy, so it is
     conserved, and their sum is not exactly zero.
     """
-    law = law_of(pair_law, exclusions)
-    wanted, system = f.outputs(outputs), f.system(positions, charges, cell, batch_idx)
-    nodes, order = _given(f, cell, mesh)
-    if nodes is None:
+    nodes = _given(f, cell, mesh)
+    if nodes[0] is None:
         check.refuse("mesh_dimensions", "three integers (or `mesh_spacing`)", "None")
-    sizes = f.integer_list(meshes(nodes, order, system.systems))
-    split = f.per_system("alpha", alpha, system)
-    excluded = excluded_pairs(f, system, (positions, cell, None, batch_idx), exclusions)
-    check_neutral(f, (positions, charges, cell, batch_idx), law, (False,))
-    reals = law.reals(f, system, split)
-    left_out = excluded and excluded.term(law, reals, check.UNBOUNDED, (0.0, 1.0))
-    return total(f, system, wanted, (f"{law.prefix}_mesh_reciprocal_space", reals, (sizes,)), left_out)
+    given = {"mesh": nodes, "exclusions": exclusions, "law": law_of(pair_law, exclusions)}
+    of = arguments(positions, charges, cell, batch_idx, alpha=alpha, **given)
+    return summed(f, of, "mesh_reciprocal_space", outputs)
 
 
 @function(
@@ -184,7 +178,7 @@ def particle_mesh_ewald(
     others = (exclusions, law_of(pair_law, exclusions), widths, accuracy, None)
     slabs = (pbc, slab_correction, slab_height)
     of = Arguments(positions, charges, cell, batch_idx, *slabs, lists, *parameters, *others)
-    return summed(f, of, True, outputs)
+    return summed(f, of, "mesh", outputs)
 
 
 @function(
@@ -244,7 +238,7 @@ def estimate_pme_parameters(
         "accuracy": accuracy,
     }
     of = arguments(positions, charges, cell, batch_idx, pbc=pbc, slab_correction=True, slab_height=slab_height, **given)
-    found, single = estimated(f, of, True)
+    found, single = estimated(f, of, "mesh")
     meshes = [found.mesh[n : n + 4] for n in range(0, len(found.mesh), 4)]
     nodes, orders = tuple([(k1, k2, k3) for k1, k2, k3, _ in meshes]), tuple([p for *_, p in meshes])
     if single:

@@ -8,11 +8,9 @@ from madelung import _arguments as check
 from madelung._functions.boundaries import periodic_axes
 from madelung._functions.channels import CHANNELS, ENERGIES_OF_CHANNELS, of_channels
 from madelung._functions.declare import KEYWORDS, REQUIRED, Parameter, function, text
-from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, total, without
+from madelung._functions.exclusions import EXCLUSIONS
 from madelung._functions.framework import Framework
 from madelung._functions.laws import EXPONENT, law_of
-from madelung._functions.lists import pairs_of, reach_of
-from madelung._functions.numbers import extents
 from madelung._functions.parameters import (
     ALPHA,
     BATCH_IDX,
@@ -82,26 +80,13 @@ def coulomb(
     law, damping = law_of((exponent, None)), check.number("alpha", alpha)
     if damping < 0.0:
         check.refuse("alpha", "a number from 0 up", damping)
-    is_open = cutoff is None and not any([x for row in periodic_axes(f, cell, pbc) for x in row])
-    if is_open and damping == 0.0:
-        given = {"pbc": pbc, "lists": lists, "exclusions": exclusions, "law": law}
-        return summed(f, arguments(positions, charges, cell, batch_idx, **given), False, outputs)
-    h = f.no_cell(positions) if cell is None else cell
-    wanted, system = f.outputs(outputs), f.system(positions, charges, h, batch_idx)
-    reach = f.distance("cutoff", reach_of(lists, cutoff))
-    search: Any = reach
-    if reach is None and all(x is None for x in lists[:-1]):
-        if not is_open:
-            check.refuse("cutoff", "the radius of the sum, as there are periodic axes", "None")
-        search = list(f.untraced(extents, f, arguments(positions, charges, cell, batch_idx), system))
-    atoms = (positions, cell, pbc, batch_idx)
-    excluded = excluded_pairs(f, system, atoms, exclusions)
-    pairs = without(f, pairs_of(f, system, atoms, lists, search), excluded)
-    reach = check.UNBOUNDED if reach is None else reach
-    split = f.per_system("alpha", damping or _UNSPLIT[int("float32" in str(positions.dtype))], system)
-    reals = law.reals(f, system, split)
-    left_out = excluded and excluded.term(law, reals, reach, (1.0, 0.0))
-    return total(f, system, wanted, (f"{law.prefix}_real_space", reals, (*pairs, reach)), left_out)
+    # The axes of a cell whose vectors are zero are open.
+    pbc = periodic_axes(f, cell, pbc) if cutoff is None else pbc
+    is_whole = cutoff is None and damping == 0.0 and not any([x for row in pbc for x in row])
+    given = {"pbc": pbc, "slab_correction": True, "lists": lists, "exclusions": exclusions, "law": law}
+    reach = f.distance("cutoff", cutoff)
+    of = arguments(positions, charges, cell, batch_idx, alpha=damping or None, cutoff=reach, **given)
+    return summed(f, of, "waves" if is_whole else "pairs", outputs)
 
 
 @function(
@@ -142,11 +127,9 @@ def dsf(
     charge with itself −q²[v(r_c)/2 − r_c v′(r_c)/2 + α/√π]: energies and forces go to zero at the cutoff. An
     approximation of Ewald's sum for disordered, neutral systems, whose time goes with N.
     """
-    h = f.no_cell(positions) if cell is None else cell
-    wanted, system = f.outputs(outputs), f.system(positions, charges, h, batch_idx)
     reach = f.distance("cutoff", cutoff)
     if reach is None:
         check.refuse("cutoff", "the radius of the sum", "None")
-    pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, reach)
-    split = f.per_system("alpha", alpha, system)
-    return f.energies("damped_shifted_force", system, (split,), (*pairs, reach), wanted)
+    given = {"pbc": pbc, "slab_correction": True, "lists": lists}
+    of = arguments(positions, charges, cell, batch_idx, alpha=alpha, cutoff=reach, **given)
+    return summed(f, of, "shifted", outputs)

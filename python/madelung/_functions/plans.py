@@ -21,9 +21,12 @@ from madelung._functions.laws import check_neutral
 from madelung._functions.lists import pairs_of, reach_of
 from madelung._functions.numbers import kinds_of, numbers_of, values_of
 from madelung._functions.parameters import LISTS
-from madelung._functions.requests import Given, Numbers, Plan, Request
+from madelung._functions.requests import Given, Numbers, Plan, Request, Sum
 from madelung._functions.sum_arguments import Arguments, changed
 from madelung._functions.waves import waves_of
+
+# Sums that converge whatever the sum of the charges is.
+_OF_PAIRS = ("real_space", "pairs", "shifted")
 
 
 class Call(NamedTuple):
@@ -41,10 +44,10 @@ class Call(NamedTuple):
     excluded: Excluded | None
 
 
-def summed(f: Framework, of: Arguments, on_mesh: bool, outputs: tuple[Any, ...]) -> Any:
+def summed(f: Framework, of: Arguments, of_what: Sum, outputs: tuple[Any, ...]) -> Any:
     """The results of a sum."""
     try:
-        return _summed(f, of, on_mesh, outputs)
+        return _summed(f, of, of_what, outputs)
     except (ValueError, RuntimeError):
         # A cell that was refused may have open axes. What is wrong with one that cannot be looked at has been said.
         axes = None
@@ -52,11 +55,11 @@ def summed(f: Framework, of: Arguments, on_mesh: bool, outputs: tuple[Any, ...])
             axes = open_axes(f, of.cell, of.pbc)
         if axes is None:
             raise
-    return _summed(f, changed(of, pbc=axes), on_mesh, outputs)
+    return _summed(f, changed(of, pbc=axes), of_what, outputs)
 
 
-def _summed(f: Framework, of: Arguments, on_mesh: bool, outputs: tuple[Any, ...]) -> Any:
-    call, inputs = prepared(f, of, on_mesh)
+def _summed(f: Framework, of: Arguments, of_what: Sum, outputs: tuple[Any, ...]) -> Any:
+    call, inputs = prepared(f, of, of_what)
     if call.plan.parts:
         return _in_parts(f, call.of, call.axes, call.plan.parts, outputs)
     results = evaluated(call, inputs, f.outputs(outputs))
@@ -76,7 +79,7 @@ def _without_slabs(call: Call, results: Any, outputs: tuple[Any, ...]) -> Any:
     return found if isinstance(results, tuple) else found[0]
 
 
-def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any]]:
+def prepared(f: Framework, of: Arguments, of_what: Sum) -> tuple[Call, list[Any]]:
     """A call with all that its plan chooses and searches for, and the inputs of its ops."""
     positions, charges, cell, batch_idx = of.positions, of.charges, of.cell, of.batch_idx
     system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
@@ -86,14 +89,14 @@ def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any
     cutoff = _cutoff(f, of, system.systems)
     if cutoff is not of.cutoff or accuracy is not of.accuracy:
         of = changed(of, cutoff=cutoff, accuracy=accuracy)
-    request = _request(f, of, system, axes, on_mesh)
+    request = _request(f, of, system, axes, of_what)
     plan, values = f.planned(request), None
     if is_unread and plan.chooses:
-        return prepared(f, changed(of, pbc=axes_of(f, of.pbc)), on_mesh)
+        return prepared(f, changed(of, pbc=axes_of(f, of.pbc)), of_what)
     if plan.asks or plan.chooses:
         values = f.untraced(values_of, f, of, system, axes, plan.by_extents)
         if axes is None and values[0] is None:
-            return prepared(f, of._replace(pbc=values[1]), on_mesh)
+            return prepared(f, of._replace(pbc=values[1]), of_what)
     if plan.refuses_slabs:
         # They are summed as open systems, and NaN in the end.
         axes = axes * (axes.sum(-1) != 2)[:, None]
@@ -109,7 +112,7 @@ def prepared(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Call, list[Any
         numbers = f.untraced(numbers_of, f, of, system, request, values, plan.is_direct)
     if plan.parts:
         return Call(f, of, system, axes, plan, None, None), []
-    if not is_unread:
+    if not is_unread and request.sum not in _OF_PAIRS:
         check_neutral(f, (positions, charges, cell, batch_idx), of.law, plan.no_lattice)
     if (
         not is_unread
@@ -149,23 +152,23 @@ def of_other_atoms(call: Call, inputs: list[Any], positions: Any, charges: Any, 
     return call, [_widths(call) if kind == "widths" else x for kind, x in zip(kinds, inputs)]
 
 
-def parameters(f: Framework, of: Arguments, on_mesh: bool, is_read: bool = False) -> Numbers:
+def parameters(f: Framework, of: Arguments, of_what: Sum, is_read: bool = False) -> Numbers:
     """The parameters of each system in a sum over a list, and their cost; `is_read`: from values of all arrays."""
     positions, charges, cell, batch_idx = of.positions, of.charges, of.cell, of.batch_idx
     system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
     axes = axes_of(f, of.pbc)
     accuracy = None if of.accuracy is None else check.positive("accuracy", of.accuracy)
     of = of._replace(cutoff=_cutoff(f, of, system.systems), accuracy=accuracy, method="list")
-    request = _request(f, of, system, axes, on_mesh)
+    request = _request(f, of, system, axes, of_what)
     if is_read:
         request = request._replace(given=request.given._replace(readable=True))
     values = f.untraced(values_of, f, of, system, axes, f.planned(request).by_extents)
     if values[0] is None:
-        return parameters(f, of._replace(pbc=values[1]), on_mesh, is_read)
+        return parameters(f, of._replace(pbc=values[1]), of_what, is_read)
     return f.untraced(numbers_of, f, of, system, request, values, False)
 
 
-def estimated(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Numbers, bool]:
+def estimated(f: Framework, of: Arguments, of_what: Sum) -> tuple[Numbers, bool]:
     """The parameters of systems that are all lattices, and whether there is one that is no batch."""
     rows = open_axes(f, of.cell, of.pbc) if of.pbc is None else axes_of(f, of.pbc)
     for row in rows or ():
@@ -174,7 +177,7 @@ def estimated(f: Framework, of: Arguments, on_mesh: bool) -> tuple[Numbers, bool
             check.refuse("cell" if of.pbc is None else "pbc", expected, list(row))
     # All of its arrays are read, and checked.
     single = f.values(of.positions, of.charges, of.cell, of.batch_idx).single
-    return parameters(f, of, on_mesh, True), single
+    return parameters(f, of, of_what, True), single
 
 
 def _cutoff(f: Framework, of: Arguments, systems: int) -> Any:
@@ -212,7 +215,7 @@ def _check_widths(f: Framework, of: Arguments, system: Any, request: Request) ->
         check.refuse("cutoff", expected, largest)
 
 
-def _request(f: Framework, of: Arguments, system: Any, axes: Any, on_mesh: bool) -> Request:
+def _request(f: Framework, of: Arguments, system: Any, axes: Any, of_what: Sum) -> Request:
     is_unread = not (axes is None or isinstance(axes, tuple))
     given = Given(
         of.alpha is not None,
@@ -240,7 +243,7 @@ def _request(f: Framework, of: Arguments, system: Any, axes: Any, on_mesh: bool)
         for p, x in zip(LISTS.parameters[:-1], of.lists):
             if x is not None:
                 check.refuse(p.name, 'None with `method="direct"`', check.described(x))
-    return Request(on_mesh, of.method, of.law.planned, None if is_unread else axes, given, None)
+    return Request(of_what, of.method, of.law.planned, None if is_unread else axes, given, None)
 
 
 # Atoms.
@@ -473,10 +476,10 @@ def _in_parts(f: Framework, of: Arguments, axes: Any, parts: Any, outputs: tuple
             method=method,
         )
         try:
-            found.append(summed(f, own, False, outputs))
+            found.append(summed(f, own, "waves", outputs))
         except (ValueError, TypeError, RuntimeError):
             # The error of the whole has the numbers of its atoms and systems.
-            summed(f, of._replace(method="list"), False, outputs)
+            summed(f, of._replace(method="list"), "waves", outputs)
             raise
         atoms_of.append(atoms)
         systems_of.append(systems)

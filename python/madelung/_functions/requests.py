@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from madelung import _native
+
+# What is summed: the words for Rust's `plan::Sum`.
+Sum = Literal["waves", "mesh", "real_space", "reciprocal_space", "mesh_reciprocal_space", "pairs", "shifted"]
 
 
 class Given(NamedTuple):
@@ -32,7 +35,7 @@ class Given(NamedTuple):
 class Request(NamedTuple):
     """Sum that is asked for: the fields of Rust's `plan::Request`."""
 
-    on_mesh: bool
+    sum: Sum
     method: str | None
     law: Any
     """p of 1/rᵖ; or name, prefix of its ops and parameters of a user's law."""
@@ -71,7 +74,7 @@ def plan_of(request: Request) -> Plan:
 def plan_in_graph(request: Request) -> Plan:
     """The plan of a request, by plain tuples alone, for functions that are compiled."""
     given = tuple(request.given)
-    return constant_plan(request.on_mesh, request.method, request.law, request.pbc, given, request.kinds)
+    return constant_plan(request.sum, request.method, request.law, request.pbc, given, request.kinds)
 
 
 def constant_plan(*fields: Any) -> Plan:

@@ -15,6 +15,9 @@ use madelung_core::{Error, Result};
 pub fn compose(request: &Request) -> Result<Plan> {
     let edges = Boundaries::of(request)?;
     let given = &request.given;
+    if !request.sum.is_whole() {
+        return Ok(Plan::Sum(Composer { request, given, edges }.part()?));
+    }
     request.law.check(request, &edges)?;
     check(request, &edges)?;
     let mut method = request.method;
@@ -131,8 +134,7 @@ impl Composer<'_> {
     fn open_power(&self, terms: &mut Vec<Term>, pairs: Input) {
         let law = &self.request.law;
         let atoms = Atoms { lattice: false, charged: self.edges.charged(Edge::Open) };
-        let unsplit = if self.given.narrow { 1e-10 } else { 1e-30 };
-        let reals = [vec![Input::Number(unsplit)], law.reals()].concat();
+        let reals = [vec![Input::Number(self.unsplit())], law.reals()].concat();
         let rest = vec![pairs, Input::Scalar(UNBOUNDED)];
         let op = |name: &str| format!("{}_{name}", law.prefix());
         terms.push(Term { op: op("real_space"), atoms: atoms.clone(), reals: reals.clone(), rest });
@@ -167,6 +169,63 @@ impl Composer<'_> {
             is_direct,
             refuses_slabs: self.edges.refuses_slabs(),
         }
+    }
+
+    /// Pairs within a cutoff, or the long-range part of a sum over a lattice, in the cells that are given.
+    fn part(&self) -> Result<Terms> {
+        let (sum, given, law) = (self.request.sum, self.given, &self.request.law);
+        if given.widths {
+            return Err(Error::argument("widths", "None with a part of a sum, or a sum over pairs", "it"));
+        }
+        if given.exclusions && sum == Sum::Shifted {
+            return Err(Error::argument("exclusions", "None with shifted forces", "it"));
+        }
+        let is_open = given.unread_axes.then_some(false);
+        let is_open = is_open.unwrap_or_else(|| !self.edges.axes.as_flattened().contains(&true));
+        let reach = if given.cutoff { Input::Cutoff } else { Input::Scalar(UNBOUNDED) };
+        // Damped charges of open systems are summed over all pairs.
+        let is_searched = sum == Sum::Pairs && is_open && !given.list && !given.cutoff;
+        let of_pairs = matches!(sum, Sum::RealSpace | Sum::Pairs | Sum::Shifted);
+        if of_pairs && !given.list && !given.cutoff && !is_searched {
+            let why =
+                if sum == Sum::Pairs { "there are periodic axes" } else { "no neighbour list is given" };
+            return Err(Error::argument("cutoff", format!("the radius of the sum, as {why}"), "None"));
+        }
+        let search = if is_searched { Input::Chosen(Parameter::Cutoff) } else { Input::Cutoff };
+        let search = (!given.list).then(|| Box::new(search));
+        let near = Input::Pairs(Pairs { search, without: given.exclusions });
+        let (name, rest, [real, reciprocal]) = match sum {
+            Sum::ReciprocalSpace if given.waves => ("reciprocal_space", vec![Input::Waves], [0.0, 1.0]),
+            Sum::ReciprocalSpace => {
+                ("reciprocal_space", vec![Input::WavesWithin(Parameter::KCutoff, true)], [0.0, 1.0])
+            }
+            Sum::MeshReciprocalSpace => ("mesh_reciprocal_space", vec![Input::Mesh(true)], [0.0, 1.0]),
+            _ => ("real_space", vec![near, reach.clone()], [1.0, 0.0]),
+        };
+        let split = if sum == Sum::Pairs && !given.alpha {
+            Input::Number(self.unsplit())
+        } else {
+            Input::Argument(Parameter::Alpha)
+        };
+        let (atoms, reals) = (Self::given_atoms(), [vec![split], law.reals()].concat());
+        let op = match sum {
+            Sum::Shifted => "damped_shifted_force".to_string(),
+            _ => format!("{}_{name}", law.prefix()),
+        };
+        let mut terms = vec![Term { op, atoms: atoms.clone(), reals: reals.clone(), rest }];
+        if given.exclusions {
+            let reach = if of_pairs { reach } else { Input::Scalar(UNBOUNDED) };
+            let rest = vec![Input::Excluded, reach, Input::Scalar(real), Input::Scalar(reciprocal)];
+            terms.push(Term { op: format!("{}_exclusions", law.prefix()), atoms, reals, rest });
+        }
+        let cells = Cells { no_lattice: Rows::Known(vec![false]), upright: None, height: Height::Cell };
+        let (chooses, by_extents) = (is_searched, is_searched);
+        Ok(Terms { terms, cells, chooses, by_extents, is_direct: false, refuses_slabs: false })
+    }
+
+    /// A splitting parameter at which nothing is split: of float32, squares of wave numbers stay within its range.
+    fn unsplit(&self) -> f64 {
+        if self.given.narrow { 1e-10 } else { 1e-30 }
     }
 
     /// All pairs and waves in one pass.

@@ -94,8 +94,8 @@ impl Law {
             return Err(Error::argument("accuracy", format!("None {why}"), "a number"));
         }
         let far = match request.sum {
-            Sum::Waves => ("k_cutoff", given.k_cutoff || given.waves),
             Sum::Mesh => ("mesh_dimensions", given.mesh),
+            _ => ("k_cutoff", given.k_cutoff || given.waves),
         };
         let needed = [("alpha", given.alpha), ("cutoff", given.cutoff || given.list), far];
         if let Some((name, _)) = needed.iter().find(|(_, is_given)| !is_given) {

@@ -40,14 +40,31 @@ pub use crate::parameters::accuracy;
 /// Cutoff that no pair of a list exceeds.
 pub const UNBOUNDED: f64 = 1e30;
 
-/// Representation of the long-range part of a sum.
+/// What is summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sum {
-    /// Wave by wave.
+    /// All of it, the long-range part wave by wave.
     #[default]
     Waves,
-    /// On a mesh.
+    /// All of it, the long-range part on a mesh.
     Mesh,
+    /// The short-range part of an Ewald sum.
+    RealSpace,
+    /// Its long-range part, wave by wave.
+    ReciprocalSpace,
+    /// Its long-range part on a mesh.
+    MeshReciprocalSpace,
+    /// Pairs within a cutoff, damped or not.
+    Pairs,
+    /// Pairs within a cutoff, with shifted forces.
+    Shifted,
+}
+
+impl Sum {
+    /// Whether it is that of all interactions of a system, by its boundaries.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Waves | Self::Mesh)
+    }
 }
 
 /// How pairs of lattices are summed.
@@ -110,7 +127,7 @@ pub struct Given {
 /// Sum that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// Representation of the long-range part.
+    /// What is summed.
     pub sum: Sum,
     /// How pairs are summed; None: whichever way costs less.
     pub method: Option<Method>,

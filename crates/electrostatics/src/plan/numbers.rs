@@ -401,7 +401,7 @@ impl<'a> Call<'a> {
             Some(k) if given.exclusions => {
                 0.5 * self.systems.cells[b][k].iter().map(|x| x * x).sum::<f64>().sqrt()
             }
-            None if given.exclusions || !self.request.law.is_coulomb() => {
+            None if given.exclusions || !self.request.law.is_coulomb() || self.request.sum == Sum::Pairs => {
                 self.extent(b).max(f64::MIN_POSITIVE)
             }
             // No pair is needed.
