@@ -168,33 +168,12 @@ impl Straight {
         {
             return Ok(None);
         }
-        let reduction = match args[self.reduction.0].extract().ok() {
-            Some("atom") => 0,
-            Some("system") => 1,
-            _ => return Ok(None),
-        };
-        let mut want = 0;
-        for (at, bit) in &self.gradients {
-            match args[at.0].cast_exact::<PyBool>() {
-                Ok(flag) => want |= if flag.is_true() { *bit } else { 0 },
-                Err(_) => return Ok(None),
-            }
-        }
+        let Some((reduction, want)) = self.asked(&args) else { return Ok(None) };
         let list = match self.list {
-            Some([found, arrays @ ..]) => {
-                let arrays = arrays.map(|at| &args[at.0]);
-                let list = if args[found.0].is_none() {
-                    List::of_arrays(arrays)
-                } else if arrays.iter().all(|x| x.is_none()) {
-                    List::of(&args[found.0], &self.neighbors)?
-                } else {
-                    None
-                };
-                match list {
-                    None => return Ok(None),
-                    list => list,
-                }
-            }
+            Some(places) => match self.list(&args, places)? {
+                None => return Ok(None),
+                list => list,
+            },
             None => None,
         };
         let entry = self.members[reduction][usize::from(want != 0)];
@@ -208,14 +187,61 @@ impl Straight {
             let of = InGraph { arguments: of.into_pyobject(py)?.unbind() };
             return Ok(Some(Bound::new(py, of)?.into_any()));
         }
+        let digest = self.digest(&inputs.tensors, list.as_ref());
+        let found = self.evaluated(py, entry, inputs, want, digest.is_some_and(checked::is_known))?;
+        if let (Some(_), Some(digest)) = (&found, digest) {
+            checked::remember(digest);
+        }
+        let asked =
+            |found: Vec<Option<Bound<'py, PyAny>>>| found.into_iter().filter(Option::is_some).collect();
+        found.map(|found| unpacked(py, asked(found))).transpose()
+    }
+
+    /// Energies of atoms, 0, or of systems, 1, and the bits of the gradients that are asked for.
+    fn asked(&self, args: &[Bound<'_, PyAny>]) -> Option<(usize, u64)> {
+        let reduction = match args[self.reduction.0].extract().ok()? {
+            "atom" => 0,
+            "system" => 1,
+            _ => return None,
+        };
+        let mut want = 0;
+        for (at, bit) in &self.gradients {
+            let is_wanted = args[at.0].cast_exact::<PyBool>().ok()?.is_true();
+            want |= if is_wanted { *bit } else { 0 };
+        }
+        Some((reduction, want))
+    }
+
+    /// The list of a call, where it is one that a search has made, or pairs, offsets and images.
+    fn list<'py>(
+        &self,
+        args: &[Bound<'py, PyAny>],
+        [found, arrays @ ..]: [Place; 4],
+    ) -> PyResult<Option<List<'py>>> {
+        let arrays = arrays.map(|at| &args[at.0]);
+        match (args[found.0].is_none(), arrays.iter().all(|x| x.is_none())) {
+            (true, false) => Ok(List::of_arrays(arrays)),
+            (false, true) => List::of(&args[found.0], &self.neighbors),
+            _ => Ok(None),
+        }
+    }
+
+    /// The results of the op, forces and virials with their sign; `is_full`: whether a list of plain arrays is known to be.
+    fn evaluated<'py>(
+        &self,
+        py: Python<'py>,
+        entry: &Entry,
+        inputs: Inputs<'_>,
+        want: u64,
+        is_full: bool,
+    ) -> PyResult<Option<Vec<Option<Bound<'py, PyAny>>>>> {
         let Inputs { tensors, mut numbers, single, .. } = inputs;
-        let digest = self.digest(&tensors, list.as_ref());
-        if digest.is_some_and(checked::is_known) {
+        if is_full {
             numbers[self.kind] |= CHECKED.cast_unsigned();
         }
         let negated = want & self.negated;
         let all = want != 0 && negated == want;
-        let found = plain.run(py, single, |context| {
+        self.plain.get().run(py, single, |context| {
             let asked = if all { want | NEGATIVE } else { want };
             let found = results(entry, entry.evaluate(context, &tensors, &numbers, &[], asked)?, want);
             let signed = found.into_iter().enumerate().map(|(n, array)| match array {
@@ -223,13 +249,7 @@ impl Straight {
                 array => Ok(array),
             });
             signed.collect()
-        })?;
-        if let (Some(_), Some(digest)) = (&found, digest.filter(|digest| !checked::is_known(*digest))) {
-            checked::remember(digest);
-        }
-        let asked =
-            |found: Vec<Option<Bound<'py, PyAny>>>| found.into_iter().filter(Option::is_some).collect();
-        found.map(|found| unpacked(py, asked(found))).transpose()
+        })
     }
 
     /// The digest of a long list of plain arrays of NumPy. PyTorch says of a tensor whether it has changed.
@@ -318,7 +338,8 @@ impl Straight {
                     }
                     Some(view)
                 }
-                Source::Cell(at) => {
+                Source::Cell(at, false) if args[at.0].is_none() => return Ok(None),
+                Source::Cell(at, _) => {
                     let Some(cell) = self.cell(&args[at.0], dtype, list)? else { return Ok(None) };
                     (systems, single) = (cell.0.shape()[0], cell.1);
                     in_graph |= !args[at.0].is_none() && plain.requires_graph(&args[at.0])?;
@@ -416,8 +437,8 @@ impl Straight {
         let mut objects = Vec::with_capacity(self.sources.len());
         for source in &self.sources {
             objects.push(match *source {
-                Source::Cell(at) if args[at.0].is_none() => return Ok(None),
-                Source::Cell(at) if args[at.0].getattr(intern!(py, "ndim"))?.extract::<usize>()? == 2 => {
+                Source::Cell(at, _) if args[at.0].is_none() => return Ok(None),
+                Source::Cell(at, _) if args[at.0].getattr(intern!(py, "ndim"))?.extract::<usize>()? == 2 => {
                     args[at.0].call_method1(intern!(py, "unsqueeze"), (0,))?
                 }
                 Source::PerSystem(at, _) if number(&args[at.0]).is_some() => {
@@ -430,7 +451,7 @@ impl Straight {
                     mode.call_method1(intern!(py, "one_system_of"), (positions, rows))?
                 }
                 Source::Array(at, _)
-                | Source::Cell(at)
+                | Source::Cell(at, _)
                 | Source::PerSystem(at, _)
                 | Source::SystemOf(at, _) => args[at.0].clone(),
                 Source::List(part) => match (part, list) {

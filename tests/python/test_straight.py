@@ -189,6 +189,8 @@ def sum_of(**changes):
         {"exponent": 6},
         {"k_cutoff": 3.0, "miller_indices": None, "miller_batch_idx": None},
         {"neighbors": None},
+        {"cell": None},
+        {"cell": None, "neighbors": mt.find_neighbors(torch.rand(12, 3, dtype=torch.float64), CUTOFF)},
         {"alpha": None},
         {"alpha": torch.tensor(0.9)},
         {"cutoff": 2 * CUTOFF},

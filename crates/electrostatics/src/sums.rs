@@ -115,7 +115,7 @@ pub fn ewald_reciprocal_space(
 /// // Two charges of 1 e and −1 e, 2 L apart: −1/2 e²/L, half of it of each.
 /// let (positions, charges) = ([[0.0; 3], [2.0, 0.0, 0.0]], [1.0, -1.0]);
 /// let (cell, open) = ([[0.0; 3]; 3], [[false; 3]]);
-/// let batch = Batch::single(2);
+/// let batch = Batch::single(2)?;
 /// let system =
 ///     System::with_boundaries((&positions[..]).into(), (&charges).into(), (&cell[..]).into(), &open, batch)?;
 /// let found = coulomb(&madelung_cpu::context(), &system, 0.0, None, None, &Options::forces())?;

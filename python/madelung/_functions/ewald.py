@@ -41,7 +41,7 @@ from madelung._functions.parameters import (
 )
 from madelung._functions.plans import estimated, summed
 from madelung._functions.results import EwaldParameters
-from madelung._functions.sum_arguments import Arguments, arguments
+from madelung._functions.sum_arguments import Arguments, arguments, part
 from madelung._functions.waves import check_waves
 
 METHOD = Parameter(
@@ -98,7 +98,7 @@ def ewald_real_space(
 ) -> Any:
     """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`."""
     given = {"lists": lists, "exclusions": exclusions, "law": law_of(pair_law, exclusions)}
-    of = arguments(positions, charges, cell, batch_idx, alpha=alpha, cutoff=f.distance("cutoff", cutoff), **given)
+    of = part(positions, charges, cell, batch_idx, alpha=alpha, cutoff=f.distance("cutoff", cutoff), **given)
     return summed(f, of, "real_space", outputs)
 
 
@@ -137,7 +137,7 @@ def ewald_reciprocal_space(
     """
     check_waves(k_cutoff, miller)
     given = {"k_cutoff": k_cutoff, "miller": miller, "exclusions": exclusions, "law": law_of(pair_law, exclusions)}
-    return summed(f, arguments(positions, charges, cell, batch_idx, alpha=alpha, **given), "reciprocal_space", outputs)
+    return summed(f, part(positions, charges, cell, batch_idx, alpha=alpha, **given), "reciprocal_space", outputs)
 
 
 @function(

@@ -29,7 +29,7 @@ from madelung._functions.parameters import (
 )
 from madelung._functions.plans import estimated, summed
 from madelung._functions.results import PmeParameters
-from madelung._functions.sum_arguments import Arguments, arguments
+from madelung._functions.sum_arguments import Arguments, arguments, part
 
 _MESH = Group(
     "mesh",
@@ -112,7 +112,7 @@ def pme_reciprocal_space(
     if nodes[0] is None:
         check.refuse("mesh_dimensions", "three integers (or `mesh_spacing`)", "None")
     given = {"mesh": nodes, "exclusions": exclusions, "law": law_of(pair_law, exclusions)}
-    of = arguments(positions, charges, cell, batch_idx, alpha=alpha, **given)
+    of = part(positions, charges, cell, batch_idx, alpha=alpha, **given)
     return summed(f, of, "mesh_reciprocal_space", outputs)
 
 

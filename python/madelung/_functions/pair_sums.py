@@ -80,9 +80,12 @@ def coulomb(
     law, damping = law_of((exponent, None)), check.number("alpha", alpha)
     if damping < 0.0:
         check.refuse("alpha", "a number from 0 up", damping)
-    # The axes of a cell whose vectors are zero are open.
-    pbc = periodic_axes(f, cell, pbc) if cutoff is None else pbc
-    is_whole = cutoff is None and damping == 0.0 and not any([x for row in pbc for x in row])
+    is_whole = False
+    if cutoff is None:
+        axes = periodic_axes(f, cell, pbc)
+        is_whole = damping == 0.0 and not any([x for row in axes for x in row])
+        # The axes of a cell whose vectors are zero are open.
+        pbc = pbc if cell is None else axes
     given = {"pbc": pbc, "slab_correction": True, "lists": lists, "exclusions": exclusions, "law": law}
     reach = f.distance("cutoff", cutoff)
     of = arguments(positions, charges, cell, batch_idx, alpha=damping or None, cutoff=reach, **given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from madelung import _arguments as check
 from madelung._functions.laws import COULOMB
 
 
@@ -48,3 +49,10 @@ def arguments(positions: Any, charges: Any, cell: Any, batch_idx: Any = None, **
         "law": COULOMB,
     }
     return Arguments(positions, charges, cell, batch_idx, **(rest | given))
+
+
+def part(positions: Any, charges: Any, cell: Any, batch_idx: Any, **given: Any) -> Arguments:
+    """The arguments of a part of a sum over a lattice, which has a cell."""
+    if cell is None:
+        check.refuse("cell", "lattice vectors (3, 3) or (B, 3, 3)", "None", TypeError)
+    return arguments(positions, charges, cell, batch_idx, **given)

@@ -35,6 +35,7 @@ pub(super) fn is_known(digest: u128) -> bool {
 /// Keeps the digest of a list that a call has found full.
 pub(super) fn remember(digest: u128) {
     let mut checked = CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
+    checked.retain(|known| *known != digest);
     checked.truncate(KEPT - 1);
     checked.push_front(digest);
 }

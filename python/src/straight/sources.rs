@@ -16,8 +16,9 @@ pub(super) struct Place(pub(super) usize);
 pub(super) enum Source {
     /// An array of so many axes.
     Array(Place, usize),
-    /// The cell, of all systems or of each.
-    Cell(Place),
+    /// The cell, of all systems or of each; whether it may be left out, as the sum over pairs of a molecule is the same in
+    /// any.
+    Cell(Place, bool),
     /// A number of each system, or of all; and which of these inputs it is.
     PerSystem(Place, usize),
     /// An array that is zero in every call.
@@ -41,7 +42,7 @@ pub(super) const NUMBERS: usize = 4;
 impl Source {
     pub(super) fn places(&self) -> Vec<Place> {
         match *self {
-            Self::Array(of, _) | Self::Cell(of) | Self::PerSystem(of, _) => vec![of],
+            Self::Array(of, _) | Self::Cell(of, _) | Self::PerSystem(of, _) => vec![of],
             Self::SystemOf(of, _) | Self::Prefactor(of) | Self::Cutoff(of, _) | Self::Taper(of) => vec![of],
             Self::Mesh(nodes, order) => vec![nodes, order],
             Self::Zero | Self::List(_) => vec![],
@@ -72,7 +73,10 @@ pub(super) fn sources(entry: &Entry, parameters: &Parameters<'_>) -> PyResult<Ve
         let (of, shape) = (|name: &str| place(parameters, name), shape(input.arg));
         Ok(match (input.part, &*input.name) {
             (Part::Real, "strain") => Source::Zero,
-            (Part::Real, "cell") => Source::Cell(of("cell")?),
+            (Part::Real, "cell") => {
+                let at = of("cell")?;
+                Source::Cell(at, !parameters[at.0].1.is_empty())
+            }
             (Part::Real, name) if shape.len() == 1 && shape.first() == systems => {
                 let number = numbers_of_systems.next();
                 let none =

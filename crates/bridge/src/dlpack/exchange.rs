@@ -278,3 +278,123 @@ impl Allocator for Results {
         drop(array);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Tensors that the library of these tests has made, and those that were given back.
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    static GONE: AtomicUsize = AtomicUsize::new(0);
+
+    /// A tensor of that library: its own memory, sizes and strides behind the struct.
+    struct Own {
+        memory: Vec<f64>,
+        numbers: Vec<i64>,
+    }
+
+    unsafe extern "C" fn allocate(
+        like: *const Tensor,
+        made: *mut *mut ManagedTensorVersioned,
+        _: *mut c_void,
+        _: SetError,
+    ) -> c_int {
+        // SAFETY: the prototype of a call of `Exchange`.
+        unsafe {
+            let axes = (*like).axes as usize;
+            let sizes = std::slice::from_raw_parts((*like).shape, axes);
+            if sizes.contains(&13) {
+                return -1;
+            }
+            let strides = std::slice::from_raw_parts((*like).strides, axes);
+            let memory = vec![f64::NAN; sizes.iter().product::<i64>() as usize];
+            let mut own = Box::new(Own { memory, numbers: [sizes, strides].concat() });
+            let tensor = Tensor {
+                data: own.memory.as_mut_ptr().cast(),
+                shape: own.numbers.as_ptr(),
+                strides: own.numbers[axes..].as_ptr(),
+                ..std::ptr::read(like)
+            };
+            let context = Box::into_raw(own).cast();
+            let managed =
+                ManagedTensorVersioned { version: VERSION, context, deleter: Some(delete), flags: 0, tensor };
+            *made = Box::into_raw(Box::new(managed));
+        }
+        MADE.fetch_add(1, Ordering::SeqCst);
+        0
+    }
+
+    unsafe extern "C" fn delete(managed: *mut ManagedTensorVersioned) {
+        // SAFETY: both come from `allocate`.
+        unsafe {
+            let managed = Box::from_raw(managed);
+            drop(Box::from_raw(managed.context.cast::<Own>()));
+        }
+        GONE.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Objects are the structs themselves.
+    unsafe extern "C" fn to_object(made: *mut ManagedTensorVersioned, object: *mut *mut c_void) -> c_int {
+        // SAFETY: a place of the caller.
+        unsafe { *object = made.cast() };
+        0
+    }
+
+    unsafe extern "C" fn view(object: *mut c_void, tensor: *mut Tensor) -> c_int {
+        if object.is_null() {
+            return -1;
+        }
+        // SAFETY: an object of `to_object`, and a place of the caller.
+        unsafe { *tensor = std::ptr::read(&raw const (*object.cast::<ManagedTensorVersioned>()).tensor) };
+        0
+    }
+
+    fn table(major: u32) -> Table {
+        let (previous, from_object) = (std::ptr::null(), std::ptr::null());
+        Table { version: [major, 3], previous, allocate, from_object, to_object, view }
+    }
+
+    #[test]
+    fn tensors_are_made_lent_and_given_back() {
+        // SAFETY: tables that live as long as the process.
+        let [other, exchange] = unsafe {
+            [2, 1].map(|major| Exchange::new((&raw const *Box::leak(Box::new(table(major)))).cast()))
+        };
+        assert!(other.is_none());
+        let results = Results { exchange: exchange.expect("version 1"), single: true };
+        let mut array = results.result(0, DType::F64, &[1, 3, 3]).unwrap().expect("a tensor");
+        assert_eq!(array.to_f64().unwrap(), [0.0; 9]);
+        array.fill(2.0).unwrap();
+        // An array of other memory is copied.
+        for (array, shape) in [(array, &[3, 3][..]), (Array::filled(DType::F64, &[4, 2], 2.0), &[4, 2])] {
+            // SAFETY: the object is looked at while it lives, and given back.
+            unsafe {
+                let object = results.object(array).unwrap();
+                let Lent::View(lent) = results.exchange.view(object) else { panic!("a view") };
+                assert_eq!((lent.shape(), lent.to_f64().unwrap()), (shape, vec![2.0; lent.len()]));
+                let tensor = &raw mut (*object.cast::<ManagedTensorVersioned>()).tensor;
+                let before = std::ptr::read(tensor);
+                for change in [
+                    |x: &mut Tensor| x.device[0] = 2,
+                    |x: &mut Tensor| x.bits = 16,
+                    |x: &mut Tensor| x.byte_offset = 4,
+                    |x: &mut Tensor| std::mem::swap(&mut x.shape, &mut x.strides),
+                ] {
+                    change(&mut *tensor);
+                    assert!(matches!(results.exchange.view(object), Lent::Other));
+                    std::ptr::write(tensor, std::ptr::read(&raw const before));
+                }
+                delete(object.cast());
+            }
+        }
+        // SAFETY: the table says that null is no tensor.
+        assert!(matches!(unsafe { results.exchange.view(std::ptr::null_mut()) }, Lent::Raised));
+        assert!(results.result(0, DType::F64, &[13]).is_err());
+        assert!(results.result(0, DType::F64, &[0, 3]).unwrap().is_none());
+        // Of a call that fails.
+        drop(results.result(1, DType::F32, &[5]).unwrap());
+        assert_eq!(MADE.load(Ordering::SeqCst), 3);
+        assert_eq!(GONE.load(Ordering::SeqCst), 3);
+    }
+}

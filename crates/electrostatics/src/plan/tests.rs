@@ -82,6 +82,43 @@ fn a_crystal_is_one_term() {
 }
 
 #[test]
+fn parts_and_sums_over_pairs_take_systems_as_they_come() {
+    let part = |sum, given| Request { sum, ..of(&[CRYSTAL, SLAB, OPEN], given) };
+    let given = Given { exclusions: true, list: false, ..whole() };
+    assert_eq!(
+        lines(&part(Sum::RealSpace, given)),
+        [
+            "ewald_real_space: given alpha, search by cutoff without, cutoff",
+            "ewald_exclusions: given alpha, excluded, cutoff, 1e0, 0e0",
+        ]
+    );
+    assert_eq!(
+        lines(&Request { law: Law::Power(6), ..part(Sum::ReciprocalSpace, given) }),
+        [
+            "inverse_power_reciprocal_space: given alpha, 6e0, waves",
+            "inverse_power_exclusions: given alpha, 6e0, excluded, 1e30, 0e0, 1e0",
+        ]
+    );
+    let within = Given { waves: false, k_cutoff: true, ..whole() };
+    assert_eq!(
+        lines(&part(Sum::ReciprocalSpace, within)),
+        ["ewald_reciprocal_space: given alpha, waves within true"]
+    );
+    assert_eq!(
+        lines(&part(Sum::MeshReciprocalSpace, Given { mesh: true, ..whole() })),
+        ["ewald_mesh_reciprocal_space: given alpha, mesh true"]
+    );
+    assert_eq!(lines(&part(Sum::Shifted, whole())), ["damped_shifted_force: given alpha, list, cutoff"]);
+    let undamped = Given { alpha: false, ..whole() };
+    assert_eq!(lines(&part(Sum::Pairs, undamped)), ["ewald_real_space: 1e-30, list, cutoff"]);
+    // Damped charges of open systems: all pairs, in a list that is searched for.
+    let open = Request { sum: Sum::Pairs, ..of(&[OPEN], Given { alpha: true, ..Given::default() }) };
+    assert_eq!(lines(&open), ["ewald_real_space: given alpha, search by chosen cutoff, 1e30"]);
+    assert!(terms(&open).chooses && terms(&open).by_extents);
+    assert!(compose(&Request { sum: Sum::RealSpace, ..open }).is_err());
+}
+
+#[test]
 fn systems_that_are_no_lattice_have_terms_of_their_own() {
     let mixed = of(&[CRYSTAL, SLAB, WIRE, OPEN], Given { cell: true, cutoff: true, ..Given::default() });
     assert_eq!(
