@@ -9,7 +9,6 @@ import numpy as np
 from madelung import _arguments as check
 from madelung._functions.declare import Parameter, text
 from madelung._functions.framework import Framework
-from madelung._functions.laws import BoundLaw
 from madelung._schema import CHECKED, FULL
 
 EXCLUSIONS = Parameter(
@@ -36,14 +35,6 @@ class Excluded(NamedTuple):
     exclusion_of: Any
     """The pair of each entry of the list."""
     factors: Any
-
-    def term(self, law: BoundLaw, reals: tuple[Any, ...], reach: float, parts: tuple[float, float]) -> tuple[Any, ...]:
-        """The op of the pairs in a sum, and its inputs; `parts`: whether the real and the reciprocal part count."""
-        return f"{law.prefix}_exclusions", reals, self.inputs(reach, parts)
-
-    def inputs(self, reach: float, parts: tuple[float, float]) -> tuple[Any, ...]:
-        """The inputs of ops that take such pairs."""
-        return *self.pairs, self.exclusion_of, self.factors, reach, *parts
 
 
 def excluded_pairs(f: Framework, system: Any, atoms: tuple[Any, ...], exclusions: Any) -> Excluded | None:
@@ -88,13 +79,3 @@ def without(f: Framework, pairs: tuple[Any, ...], excluded: Excluded | None) -> 
         return *f.search("clusters_without", *both, *rooms), FULL + CHECKED
     room = -1 if f.is_readable(*both) else columns.shape[0]
     return *f.counted("rows_without", *both, room), FULL + CHECKED
-
-
-def total(f: Framework, system: Any, wanted: Any, *terms: tuple[Any, ...] | None) -> Any:
-    """The results of several ops of energies, added: each with its own real inputs, its other ones, and its own atoms
-    where it has some."""
-    there = [term for term in terms if term is not None]
-    results = [f.energies(op, *(own or (system,)), reals, rest, wanted) for op, reals, rest, *own in there]
-    if len(results) == 1:
-        return results[0]
-    return tuple([f.added(each) for each in zip(*results)]) if isinstance(results[0], tuple) else f.added(results)

@@ -54,10 +54,6 @@ class BoundLaw(NamedTuple):
     excludes: bool = True
     """Whether it has the long-range part by which pairs are left out."""
 
-    def reals(self, f: Framework, system: Any, split: Any) -> tuple[Any, ...]:
-        """The real inputs of its ops with an element for each system."""
-        return (split, *[f.per_system(name, x, system, signed=True) for name, x in self.parameters.items()])
-
 
 COULOMB = BoundLaw("ewald", {}, 1)
 

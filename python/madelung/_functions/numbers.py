@@ -35,11 +35,6 @@ def values_of(f: Framework, of: Arguments, system: Any, axes: Any, by_extents: b
     return h.tobytes(), atoms, extents
 
 
-def extents(f: Framework, of: Arguments, system: Any) -> tuple[float, ...]:
-    """A distance beyond all pairs of each open system."""
-    return values_of(f, of, system, ((False,) * 3,), True)[2]
-
-
 def _atoms_of_systems(f: Framework, positions: Any, batch_idx: Any, systems: int) -> tuple[int, ...]:
     """The number of atoms of each system."""
     atoms = positions.shape[0]

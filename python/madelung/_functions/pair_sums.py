@@ -26,10 +26,6 @@ from madelung._functions.parameters import (
 from madelung._functions.plans import summed
 from madelung._functions.sum_arguments import arguments
 
-# Splitting parameters at which nothing of erf(αr) is left, in float64 and in float32, whose range squares of wave
-# numbers have to stay within.
-_UNSPLIT = (1e-30, 1e-10)
-
 
 @function(
     POSITIONS,
