@@ -13,12 +13,10 @@ class OwnStreams:
 
     @classmethod
     def opened(cls, given: Mapping[str, Any], stream: Any) -> tuple[Any, Mapping[str, Any]]:
-        """See `Arrays`."""
         return cls, given
 
     @staticmethod
     def run(call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any] = ()) -> Any:
-        """See `Arrays`."""
         return call(*flat) if all([x is None for x in into]) else call(*flat, into=into)
 
     @staticmethod

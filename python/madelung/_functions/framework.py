@@ -329,59 +329,48 @@ class Immediate:
 
     @staticmethod
     def columns(pairs: Any) -> Any:
-        """See `Framework`."""
         return pairs[1]
 
     @staticmethod
     def integer_list(values: Sequence[int]) -> tuple[int, ...]:
-        """See `Framework`."""
         return tuple(values)
 
     @staticmethod
     def channels(charges: Any) -> Sequence[Any]:
-        """See `Framework`."""
         if getattr(charges, "ndim", 1) != 2:
             return [charges]
         return [charges[:, c] for c in range(charges.shape[1])]
 
     @staticmethod
     def added(arrays: Sequence[Any]) -> Any:
-        """See `Framework`."""
         return functools.reduce(operator.add, arrays)
 
     @staticmethod
     def transposed(x: Any, shape: tuple[Any, Any]) -> Any:
-        """See `Framework`."""
         return x.reshape(shape).T.reshape(-1)
 
     @staticmethod
     def flags(x: Any) -> Any:
-        """See `Framework`."""
         return x != 0
 
     @staticmethod
     def widened(x: Any) -> Any:
-        """See `Framework`."""
         return x.astype(np.float32) if str(getattr(x, "dtype", "")) in HALF_PRECISION else x
 
     @staticmethod
     def rounded(x: Any, like: Any) -> Any:
-        """See `Framework`."""
         return x.astype(like.dtype) if str(getattr(like, "dtype", "")) in HALF_PRECISION else x
 
     @staticmethod
     def taken(x: Any, rows: Any) -> Any:
-        """See `Framework`."""
         return x[rows]
 
     @staticmethod
     def listing(arrays: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         return arrays
 
     @staticmethod
     def copied(x: Any) -> Any:
-        """See `Framework`."""
         return x
 
     @staticmethod
@@ -391,7 +380,6 @@ class Immediate:
 
     @staticmethod
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
-        """See `Framework`."""
         return function(*args)
 
     planned = staticmethod(plan_of)

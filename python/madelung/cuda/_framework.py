@@ -47,7 +47,6 @@ class Cuda(Stream, Immediate):
     """The framework of a call of `madelung.cuda`: see `madelung._functions.framework.Framework`."""
 
     def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
-        """See `Framework`."""
         r = self.reals(name, positions, ("N", 3))
         q = charges if charges is check.NO_CHARGES else self.reals("charges", charges, (len(r),), r, exact=True)
         h = self.cells(cell, r)
@@ -61,11 +60,9 @@ class Cuda(Stream, Immediate):
 
     @staticmethod
     def atoms(system: System) -> tuple[Array, Array, Array]:
-        """See `Framework`."""
         return system.positions, system.cell, system.batch_idx
 
     def op(self, name: str, *inputs: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         dtype = next(x.dtype for x in inputs if isinstance(x, Array))
         flat = [self.of_systems(x, dtype) if isinstance(x, list) else x for x in inputs]
         return tuple(OPS[name].run(VALUE, flat, self.stream))
@@ -84,11 +81,9 @@ class Cuda(Stream, Immediate):
         return x
 
     def numbers(self, values: Any, like: Any) -> Array:
-        """See `Framework`."""
         return self.uploaded(values.astype(like.dtype))
 
     def indices(self, values: Any, like: Any) -> Array:
-        """See `Framework`."""
         return self.uploaded(values) if values.size else self.filled(values.shape, np.int32, 0.0)
 
     @staticmethod
@@ -106,11 +101,9 @@ class Cuda(Stream, Immediate):
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:
-        """See `Framework`."""
         return None if x is None else check.positive(name, x)
 
     def no_cell(self, positions: Any, name: str = "positions") -> Array:
-        """See `Framework`."""
         return self.uploaded(np.eye(3, dtype=self.reals(name, positions, ("N", 3)).dtype))
 
     def opened(self, system: System, pbc: Any, own: tuple[float, float]) -> tuple[System, list[float]]:
@@ -141,7 +134,6 @@ class Cuda(Stream, Immediate):
         return self.uploaded(np.concatenate([x.numpy() for x in arrays]))
 
     def table(self, name: str, x: Any, shape: Sequence[int | str], system: System, exact: bool = False) -> Array:
-        """See `Framework`."""
         r = system.positions
         return self.reals(name, x if isinstance(x, (Array, np.ndarray)) else np.asarray(x, r.dtype), shape, r, exact)
 
@@ -153,7 +145,6 @@ class Cuda(Stream, Immediate):
         return self.indices(_found.axes_of_systems(name, self.value(name, x), system.systems), system.positions)
 
     def one_system(self, rows: int, system: System) -> Array:
-        """See `Framework`."""
         return self.filled((rows,), np.int32, 0.0)
 
     def segments(self, arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, int]:
@@ -199,7 +190,6 @@ class Cuda(Stream, Immediate):
         return (*map(self.uploaded, _native.full_list(found, atoms)), FULL)
 
     def kept(self, make: Any, key: Any, like: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         found = made_once(make, key, like.dtype)
         return tuple(self.uploaded(x) if isinstance(x, np.ndarray) else x for x in found)
 
@@ -222,7 +212,6 @@ class Cuda(Stream, Immediate):
     outputs = staticmethod(check.outputs)
 
     def energies(self, op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
-        """See `Framework`."""
         of = OPS[f"{op}_total" if wanted.per_system else op]
         dtype = system.positions.dtype
         batch = (self.filled((0,), dtype, 0.0), system.batch_idx, wanted.prefactor)
@@ -249,7 +238,6 @@ class Cuda(Stream, Immediate):
     columns = staticmethod(_neighbors.columns)
 
     def find_neighbors(self, *given: Any) -> Neighbors:
-        """See `Framework`."""
         return _neighbors.find_neighbors(self, *given)
 
     def values(self, *charges: Any) -> check.Charges:
@@ -263,12 +251,10 @@ class Cuda(Stream, Immediate):
 
     @staticmethod
     def has_no_value(x: Any) -> bool:
-        """See `Framework`."""
         return False
 
     @staticmethod
     def is_readable(*given: Any) -> bool:
-        """See `Framework`."""
         return False
 
 

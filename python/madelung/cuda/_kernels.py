@@ -41,71 +41,56 @@ class Arrays(Stream):
         return cls(on), taken
 
     def run(self, call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any] = ()) -> Any:
-        """See `Arrays`."""
         return call(self.stream, *flat, into=into)
 
     @staticmethod
     def is_own(x: Any) -> bool:
-        """See `Arrays`."""
         return isinstance(x, Array)
 
     def reals(self, name: str, x: Any, shape: Any, like: Any = None, other: Any = None) -> Array:
-        """See `Arrays`."""
         return super().reals(name, x, shape, like)
 
     def full(self, shape: Sequence[int], x: float, like: Array) -> Array:
-        """See `Arrays`."""
         return self.filled(tuple(shape), like.dtype, x)
 
     def zeros(self, rows: int, like: Array) -> Array:
-        """See `Arrays`."""
         return self.filled((rows,), np.int32, 0.0)
 
     def absent(self, like: Array) -> Array:
-        """See `Arrays`."""
         return self.filled((0,), like.dtype, 0.0)
 
     @staticmethod
     def meshes(numbers: Sequence[int]) -> Any:
-        """See `Arrays`."""
         return numbers
 
     @staticmethod
     def is_host(x: Any) -> bool:
-        """See `Arrays`."""
         return False
 
     @staticmethod
     def is_known(x: Any) -> bool:
-        """See `Arrays`."""
         return False
 
     @staticmethod
     def is_constant(x: Any) -> bool:
-        """See `Arrays`."""
         return True
 
     @staticmethod
     def is_differentiated(x: Any) -> bool:
-        """See `Arrays`."""
         return False
 
     def of_host(self, x: np.ndarray) -> Array:
-        """See `Arrays`."""
         return self.uploaded(x)
 
     def functions(self, like: Any) -> Any:
-        """See `Arrays`."""
         return Cuda(self.stream)
 
     @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
-        """See `Arrays`."""
         return function(**inputs)
 
     @staticmethod
     def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
-        """See `Arrays`."""
         if not isinstance(out, Array):
             check.refuse(name, ON_DEVICE, check.described(out), TypeError)
         if out.dtype != dtype:
@@ -116,19 +101,16 @@ class Arrays(Stream):
 
     @staticmethod
     def room(out: Array) -> Array:
-        """See `Arrays`."""
         return out
 
     @staticmethod
     def overlap(out: Array, x: Any) -> bool:
-        """See `Arrays`."""
         if not isinstance(x, Array) or not out.size or not x.size:
             return False
         (first, behind), (begin, end) = map(_memory, (out, x))
         return first < end and begin < behind
 
     def write(self, out: Array, x: Array) -> None:
-        """See `Arrays`."""
         _native.device_write(out._native, x._native, self.stream)
 
 

@@ -30,22 +30,18 @@ def _search(on: Stream, atoms: tuple[Any, ...], half: bool, capacity: int | None
 
 
 def columns(pairs: Array) -> Array:
-    """See `Framework`."""
     return part(pairs, pairs.shape[1], (pairs.shape[1],))
 
 
 def pair_vectors(on: Stream, found: Found, kind: int) -> list[Any]:
-    """See `Framework`."""
     return OPS["pair_vectors"].run(VALUE, pair_inputs(on, found, kind), on.stream)
 
 
 def pair_differences(on: Stream, found: Found, kind: int) -> Any:
-    """See `Framework`."""
     return OPS["pair_differences"].run(VALUE, pair_inputs(on, found, kind), on.stream)[0]
 
 
 def pair_inputs(on: Stream, found: Found, kind: int) -> tuple[Any, ...]:
-    """See `Framework`."""
     h = found.cell
     if len(h) != found.systems:
         # Without a cell no pair is with an image.

@@ -22,12 +22,10 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def is_own(x: Any) -> bool:
-        """See `Arrays`."""
         return isinstance(x, jax.Array)
 
     @staticmethod
     def reals(name: str, x: Any, shape: Sequence[int | str], like: Any, other: str) -> Any:
-        """See `Arrays`."""
         array = given.reals(name, x, shape)
         if array.dtype != like.dtype:
             check.refuse(name, f"{like.dtype}, as `{other}`", array.dtype, TypeError)
@@ -35,27 +33,22 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def integers(name: str, x: Any, shape: Sequence[int | str], like: Any) -> Any:
-        """See `Arrays`."""
         return given.integers(name, x, shape)
 
     @staticmethod
     def full(shape: Sequence[int], x: float, like: Any) -> Any:
-        """See `Arrays`."""
         return jnp.full(tuple(shape), x, like.dtype)
 
     @staticmethod
     def zeros(rows: int, like: Any) -> Any:
-        """See `Arrays`."""
         return jnp.zeros(rows, jnp.int32)
 
     @staticmethod
     def absent(like: Any) -> Any:
-        """See `Arrays`."""
         return jnp.zeros(0, like.dtype)
 
     @staticmethod
     def meshes(numbers: Sequence[int]) -> Any:
-        """See `Arrays`."""
         return numbers
 
     @staticmethod
@@ -65,37 +58,30 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def is_known(x: Any) -> bool:
-        """See `Arrays`."""
         return Arrays.is_host(x)
 
     @staticmethod
     def is_constant(x: Any) -> bool:
-        """See `Arrays`."""
         return not isinstance(x, jax.core.Tracer)
 
     @staticmethod
     def is_differentiated(x: Any) -> bool:
-        """See `Arrays`."""
         return isinstance(x, jax.core.Tracer) and not given.is_traced(x)
 
     @staticmethod
     def of_host(x: np.ndarray) -> Any:
-        """See `Arrays`."""
         return jnp.asarray(x)
 
     @staticmethod
     def functions(like: Any) -> Any:
-        """See `Arrays`."""
         return Jax
 
     @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
-        """See `Arrays`."""
         return function(**inputs)
 
     @staticmethod
     def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> NoReturn:
-        """See `Arrays`."""
         check.refuse(name, "an array of NumPy or PyTorch", "one of JAX, which does not change", TypeError)
 
     @staticmethod

@@ -58,14 +58,12 @@ class Numpy(Immediate):
 
     @staticmethod
     def atoms(system: check.Charges) -> tuple[Any, Any, Any]:
-        """See `Framework`."""
         r, idx = system.positions, system.groups.batch_idx
         h = _spread(system.cell, (system.systems, 3, 3))
         return r, h, np.zeros(len(r), np.int32) if idx is None else idx
 
     @staticmethod
     def op(name: str, *inputs: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         try:
             return OPS[name].value(*inputs)
         except (ValueError, MemoryError) as error:
@@ -76,34 +74,28 @@ class Numpy(Immediate):
 
     @staticmethod
     def numbers(values: Any, like: Any) -> Any:
-        """See `Framework`."""
         return values.astype(like.dtype)
 
     @staticmethod
     def minimum(solve: Callable[..., np.ndarray], both: Any, slopes: Any, start: Any, arrays: Any) -> Any:
-        """See `Framework`."""
         return solve(slopes, start).astype(slopes.dtype)
 
     @staticmethod
     def indices(values: Any, like: Any) -> Any:
-        """See `Framework`."""
         return values
 
     @staticmethod
     def where(systems: Any, value: Any, x: Any) -> Any:
-        """See `Framework`."""
         x = np.asarray(x)
         value = np.asarray(value, x.dtype)
         return np.where(np.reshape(systems, (-1, *[1] * value.ndim)), value, x)
 
     @staticmethod
     def no_cell(positions: Any, name: str = "positions") -> Any:
-        """See `Framework`."""
         return np.eye(3, dtype=check.reals(name, positions, ("N", 3)).dtype)
 
     @staticmethod
     def opened(system: check.Charges, pbc: Any, own: tuple[float, float]) -> tuple[check.Charges, Any]:
-        """See `Framework`."""
         h, dtype = system.cell, system.positions.dtype
         cells, numbers = with_unit_cells(
             np.where, h.reshape(-1, 3, 3), np.eye(3, dtype=dtype), check.periodic(pbc), own
@@ -114,24 +106,20 @@ class Numpy(Immediate):
 
     @staticmethod
     def stacked(arrays: Sequence[Any], axis: int = 1) -> Any:
-        """See `Framework`."""
         return np.stack(arrays, axis)
 
     @staticmethod
     def joined(arrays: Sequence[Any]) -> Any:
-        """See `Framework`."""
         return np.concatenate(arrays)
 
     @staticmethod
     def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges, exact: bool = False) -> Any:
-        """See `Framework`."""
         r = system.positions
         is_own = isinstance(x, np.ndarray) or not hasattr(x, "dtype")
         return check.reals(name, x if is_own else np.asarray(x, r.dtype), shape, r, exact)
 
     @staticmethod
     def per_system(name: str, x: Any, system: check.Charges) -> Any:
-        """See `Framework`."""
         # A number that float32 does not hold is refused by the op.
         with np.errstate(over="ignore"):
             values = np.array(check.per_system(name, x, system.systems)).astype(system.positions.dtype)
@@ -139,27 +127,22 @@ class Numpy(Immediate):
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:
-        """See `Framework`."""
         return None if x is None else check.positive(name, x)
 
     @staticmethod
     def integers(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
-        """See `Framework`."""
         return check.integers(name, x, shape)
 
     @staticmethod
     def axes(name: str, x: Any, system: Any) -> np.ndarray:
-        """See `Framework`."""
         return _neighbors.axes_of_systems(name, x, system.systems)
 
     @staticmethod
     def one_system(rows: int, system: check.Charges) -> Any:
-        """See `Framework`."""
         return np.zeros(rows, np.int32)
 
     @staticmethod
     def segments(arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, int]:
-        """See `Framework`."""
         checked = [check.reals(name, x, check.with_features(x)) for name, x in arrays.items()]
         for name, x in zip(arrays, checked):
             check.alike(name, x, next(iter(arrays)), checked[0])
@@ -167,14 +150,12 @@ class Numpy(Immediate):
 
     @staticmethod
     def apart(idx: Any, columns: int, segments: int) -> Any:
-        """See `Framework`."""
         return (np.arange(columns, dtype=idx.dtype)[:, None] * segments + idx).reshape(-1)
 
     @staticmethod
     def listed(
         system: check.Charges, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
     ) -> tuple[Any, ...] | None:
-        """See `Framework`."""
         atoms, (given, *plain) = len(system.positions), lists
         if given is not None:
             if not own and _neighbors.differs(getattr(given, "cell", None), system.cell.reshape(-1, 3, 3)):
@@ -189,17 +170,14 @@ class Numpy(Immediate):
 
     @staticmethod
     def kept(make: Any, key: Any, like: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         return made_once(make, key, like.dtype)
 
     @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:
-        """See `Framework`."""
         return check.miller_indices(check.cells(cell), k_cutoff, systems)
 
     @staticmethod
     def energies(op: str, system: check.Charges, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
-        """See `Framework`."""
         of = OPS[f"{op}_total" if wanted.per_system else op]
         r, h, idx = Numpy.atoms(system)
         batch = (np.empty(0, r.dtype), idx, wanted.prefactor)
@@ -218,7 +196,6 @@ class Numpy(Immediate):
     def searched(
         positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
     ) -> Found:
-        """See `Framework`."""
         r, h, _, idx, systems, *_ = atoms = _atoms(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
         method = (None, "cell_list", "brute_force").index(options.method)
         pairs, ptr, shifts = OPS["neighbor_search"].run(VALUE, (*atoms, options.half_fill, -1, method))
@@ -236,12 +213,10 @@ class Numpy(Immediate):
 
     @staticmethod
     def pair_differences(found: Found, kind: int) -> Any:
-        """See `Framework`."""
         return Numpy.pair_vectors(found, kind)[0]
 
     @staticmethod
     def pair_inputs(found: Found, kind: int) -> tuple[Any, ...]:
-        """See `Framework`."""
         r, systems = found.positions, found.systems
         # Without a cell no pair is with an image.
         h = found.cell if len(found.cell) else np.eye(3, dtype=r.dtype)[None]
@@ -256,7 +231,6 @@ class Numpy(Immediate):
 
     @staticmethod
     def spread(x: Any, at: Any, atoms: int, width: int, fill: int = 0) -> Any:
-        """See `Framework`."""
         try:
             full = np.full((atoms * width, *x.shape[1:]), fill, x.dtype)
         except MemoryError:
@@ -311,22 +285,18 @@ class Numpy(Immediate):
 
     @staticmethod
     def values(*charges: Any) -> check.Charges:
-        """See `Framework`."""
         return check.charged(*charges)
 
     @staticmethod
     def value(name: str, x: Any) -> Any:
-        """See `Framework`."""
         return x
 
     @staticmethod
     def has_no_value(x: Any) -> bool:
-        """See `Framework`."""
         return False
 
     @staticmethod
     def is_readable(*given: Any) -> bool:
-        """See `Framework`."""
         return True
 
 

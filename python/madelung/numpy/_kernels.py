@@ -25,7 +25,6 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def reals(name: str, x: Any, shape: Sequence[int | str], like: Any, other: str) -> Any:
-        """See `Arrays`."""
         array = check.reals(name, x, shape)
         dtype = getattr(like, "dtype", np.dtype(np.float64)).newbyteorder("=")
         if array.dtype != dtype:
@@ -36,42 +35,34 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def integers(name: str, x: Any, shape: Sequence[int | str], like: Any) -> Any:
-        """See `Arrays`."""
         return check.integers(name, x, shape)
 
     @staticmethod
     def full(shape: Sequence[int], x: float, like: Any) -> Any:
-        """See `Arrays`."""
         return np.full(shape, x, getattr(like, "dtype", np.float64))
 
     @staticmethod
     def zeros(rows: int, like: Any) -> Any:
-        """See `Arrays`."""
         return np.zeros(rows, np.int32)
 
     @staticmethod
     def absent(like: Any) -> Any:
-        """See `Arrays`."""
         return np.empty(0, getattr(like, "dtype", np.float64))
 
     @staticmethod
     def meshes(numbers: Sequence[int]) -> Any:
-        """See `Arrays`."""
         return numbers
 
     @staticmethod
     def is_host(x: Any) -> bool:
-        """See `Arrays`."""
         return True
 
     @staticmethod
     def is_known(x: Any) -> bool:
-        """See `Arrays`."""
         return True
 
     @staticmethod
     def is_constant(x: Any) -> bool:
-        """See `Arrays`."""
         return not _tape.is_recording()
 
     @staticmethod
@@ -81,22 +72,18 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def of_host(x: np.ndarray) -> Any:
-        """See `Arrays`."""
         return x
 
     @staticmethod
     def functions(like: Any) -> Any:
-        """See `Arrays`."""
         return Numpy
 
     @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
-        """See `Arrays`."""
         return function(**inputs)
 
     @staticmethod
     def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
-        """See `Arrays`."""
         if not isinstance(out, np.ndarray):
             check.refuse(name, "an array of NumPy, as the inputs", check.described(out), TypeError)
         if out.dtype != dtype:
@@ -107,17 +94,14 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def room(out: np.ndarray) -> np.ndarray | None:
-        """See `Arrays`."""
         return out if out.flags.carray and out.size else None
 
     @staticmethod
     def overlap(out: np.ndarray, x: Any) -> bool:
-        """See `Arrays`."""
         return isinstance(x, np.ndarray) and np.may_share_memory(out, x)
 
     @staticmethod
     def write(out: np.ndarray, x: np.ndarray) -> None:
-        """See `Arrays`."""
         out[...] = x
 
 

@@ -23,12 +23,10 @@ class Calls:
 
     @staticmethod
     def atoms(system: Any) -> tuple[Any, Any, Any]:
-        """See `Framework`."""
         return system.positions, system.lattice, system.atoms
 
     @staticmethod
     def op(name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """See `Framework`."""
         found = getattr(_ops, name)(*inputs)
         return found if isinstance(found, tuple) else (found,)
 
@@ -59,12 +57,10 @@ class Calls:
 
     @staticmethod
     def channels(charges: Any) -> Sequence[Any]:
-        """See `Framework`."""
         return charges.unbind(1) if charges.dim() == 2 else [charges]
 
     @staticmethod
     def opened(system: Any, pbc: Any, own: tuple[float, float]) -> tuple[Any, torch.Tensor]:
-        """See `Framework`."""
         h, axes = system.lattice, pbc
         if pbc is not None and not (isinstance(pbc, torch.Tensor) and given.is_traced(pbc)):
             values = check.periodic(given.view("pbc", pbc) if isinstance(pbc, torch.Tensor) else pbc)
@@ -74,12 +70,10 @@ class Calls:
 
     @staticmethod
     def stacked(arrays: Sequence[torch.Tensor], axis: int = 1) -> torch.Tensor:
-        """See `Framework`."""
         return torch.stack(list(arrays), axis)
 
     @staticmethod
     def joined(arrays: Sequence[torch.Tensor]) -> torch.Tensor:
-        """See `Framework`."""
         return torch.cat(list(arrays))
 
     @staticmethod
@@ -92,32 +86,27 @@ class Calls:
 
     @staticmethod
     def where(systems: Any, value: Any, x: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         chosen = systems if isinstance(systems, torch.Tensor) else torch.tensor(systems, device=x.device)
         value = x.new_tensor(value)
         return torch.where(chosen.reshape(-1, *[1] * value.dim()), value, x)
 
     @staticmethod
     def minimum(solve: Any, both: Any, slopes: torch.Tensor, start: torch.Tensor, arrays: Any) -> torch.Tensor:
-        """See `Framework`."""
         return Least.apply(solve, both, slopes, start, *arrays)
 
     @staticmethod
     def apart(idx: torch.Tensor, columns: Any, segments: Any) -> torch.Tensor:
-        """See `Framework`."""
         columns = torch.arange(columns, dtype=idx.dtype, device=idx.device)
         return (columns[:, None] * segments + idx).reshape(-1)
 
     @classmethod
     def search(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """See `Framework`."""
         return cls.op(name, *(x.detach() if isinstance(x, torch.Tensor) else x for x in inputs))
 
     keeps_room, kept = False, staticmethod(given.kept)
 
     @staticmethod
     def numbers(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         return torch.as_tensor(values, dtype=like.dtype, device=like.device)
 
     @staticmethod
@@ -128,38 +117,31 @@ class Calls:
 
     @classmethod
     def counted(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """See `Framework`."""
         return cls.search(name, *inputs)
 
     @staticmethod
     def widened(x: Any) -> Any:
-        """See `Framework`."""
         return x.float() if getattr(x, "dtype", None) in _HALF_PRECISION else x
 
     @staticmethod
     def rounded(x: torch.Tensor, like: Any) -> torch.Tensor:
-        """See `Framework`."""
         return x.to(like.dtype) if getattr(like, "dtype", None) in _HALF_PRECISION else x
 
     @staticmethod
     def taken(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         # Under `vmap` PyTorch 2.7 takes indices of 64 bits alone.
         return x.index_select(0, rows.long() if given.is_transformed(x) else rows)
 
     @staticmethod
     def flags(x: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         return x != 0
 
     @staticmethod
     def has_no_value(x: Any) -> bool:
-        """See `Framework`."""
         return isinstance(x, torch.Tensor) and given.is_traced(x)
 
     @staticmethod
     def axes(name: str, x: Any, system: Any) -> torch.Tensor:
-        """See `Framework`."""
         if not isinstance(x, torch.Tensor):
             plain = _found.plain_axes(x)
             if plain is not None and plain[0] in ((True,) * 3, (False,) * 3) and len(plain) == 1:
@@ -175,5 +157,4 @@ class Calls:
 
     @staticmethod
     def indices(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         return torch.as_tensor(values, dtype=torch.int32, device=like.device)

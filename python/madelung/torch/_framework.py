@@ -92,7 +92,6 @@ class _Mode(Calls):
 
     @classmethod
     def system(cls, positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
-        """See `Framework`."""
         if charges is not check.NO_CHARGES and charges.dtype != positions.dtype:
             charges = given.exact(charges, positions)
         if batch_idx is None:
@@ -108,7 +107,6 @@ class _Mode(Calls):
 
     @classmethod
     def per_system(cls, name: str, x: Any, system: System) -> torch.Tensor:
-        """See `Framework`."""
         positions, systems = system.positions, system.systems
         if type(x) is float or type(x) is int:
             return cls.constant(x, positions, systems)
@@ -123,12 +121,10 @@ class _Mode(Calls):
 
     @staticmethod
     def no_cell(positions: Any, name: str = "positions") -> torch.Tensor:
-        """See `Framework`."""
         return torch.eye(3, dtype=positions.dtype, device=positions.device)
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:
-        """See `Framework`."""
         return x if x is None or type(x) is float else check.positive(name, x)
 
     @staticmethod
@@ -138,14 +134,12 @@ class _Mode(Calls):
 
     @classmethod
     def one_system(cls, rows: int, system: System) -> torch.Tensor:
-        """See `Framework`."""
         return cls.one_system_of(system.positions, rows)
 
     @classmethod
     def listed(
         cls, system: System, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
     ) -> tuple[Any, ...] | None:
-        """See `Framework`."""
         neighbors, pairs, ptr, shifts, matrix, matrix_shifts, fill_value, half_fill = lists
         if neighbors is not None:
             return cls.found(neighbors, system, cutoff, lists[1:], own)
@@ -168,7 +162,6 @@ class _Mode(Calls):
 
     @classmethod
     def energies(cls, op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
-        """See `Framework`."""
         prefactor, reduction, forces, charge_gradients, virial, hybrid = outputs
         per_system = reduction == "system"
         if not per_system and reduction != "atom":
@@ -214,12 +207,10 @@ class _Mode(Calls):
 
     @staticmethod
     def value(name: str, x: Any) -> Any:
-        """See `Framework`."""
         return given.view(name, x) if isinstance(x, torch.Tensor) else x
 
     @staticmethod
     def is_readable(*arrays: Any) -> bool:
-        """See `Framework`."""
         return True not in [isinstance(x, torch.Tensor) and (not x.is_cpu or given.is_traced(x)) for x in arrays]
 
     @staticmethod
@@ -229,12 +220,10 @@ class _Mode(Calls):
 
     @staticmethod
     def array(values: Any, like: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         return torch.from_numpy(values.copy()).to(like.device)
 
     @staticmethod
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
-        """See `Framework`."""
         return function(*args)
 
 
@@ -260,7 +249,6 @@ class Eager(_Mode):
 
     @staticmethod
     def system(positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
-        """See `Framework`."""
         if batch_idx is None and type(positions) in given.PLAIN and cell.dim() == 2:
             n = positions.shape[0]
             if n <= given.KEPT and (charges is check.NO_CHARGES or charges.dtype is positions.dtype):
@@ -269,14 +257,12 @@ class Eager(_Mode):
 
     @staticmethod
     def per_system(name: str, x: Any, system: System) -> torch.Tensor:
-        """See `Framework`."""
         if type(x) is float and type(system.positions) in given.PLAIN:
             return _constant(x, system.positions.dtype, system.systems)
         return _any_per_system(Eager, name, x, system)
 
     @staticmethod
     def energies(op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
-        """See `Framework`."""
         prefactor, reduction, forces, charge_gradients, virial, hybrid = outputs
         if forces is charge_gradients is virial is hybrid is False and reduction == "atom" and type(prefactor) is float:
             inputs, atoms = check.inputs(*system[:3]), system.atoms
@@ -355,17 +341,14 @@ class _Made(_Mode):
 
     @staticmethod
     def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
-        """See `Eager.one_system_of`."""
         return like.new_zeros(n, dtype=torch.int32)
 
     @staticmethod
     def no_strain(like: torch.Tensor) -> torch.Tensor:
-        """See `Eager.no_strain`."""
         return like.new_empty(0)
 
     @staticmethod
     def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
-        """See `Eager.constant`."""
         return like.new_full((systems,), value)
 
 
@@ -380,19 +363,16 @@ class Device(_Made):
 
     @staticmethod
     def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
-        """See `Eager.one_system_of`."""
         if n > given.KEPT or _is_passing(like):
             return _Made.one_system_of(like, n)
         return _zeros_on(n, like.device, _stream(like))
 
     @staticmethod
     def no_strain(like: torch.Tensor) -> torch.Tensor:
-        """See `Eager.no_strain`."""
         return _Made.no_strain(like) if _is_fake(like) else _empty_on(like.device)
 
     @staticmethod
     def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
-        """See `Eager.constant`."""
         if _is_passing(like):
             return _Made.constant(value, like, systems)
         return _constant_on(value, like.dtype, systems, like.device, _stream(like))
@@ -555,37 +535,31 @@ class Graph(_Made):
     @staticmethod
     @not_compiled
     def converted(positions: Any, *lists: Any) -> tuple[torch.Tensor, ...] | None:
-        """See `Eager.converted`."""
         return mode_of(positions).converted(positions, *lists)
 
     @staticmethod
     @not_compiled
     def find_neighbors(positions: Any, *others: Any) -> Any:
-        """See `Framework`."""
         return mode_of(positions).find_neighbors(positions, *others)
 
     @staticmethod
     @not_compiled
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `Eager.waves`."""
         return mode_of(cell).waves(cell, k_cutoff, systems)
 
     @staticmethod
     @not_compiled
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
-        """See `Framework`."""
         return function(*args)
 
     planned = staticmethod(requests.plan_in_graph)
 
     @staticmethod
     def plain(e: Energies, flat: Any) -> torch.Tensor:
-        """See `_Mode.plain`."""
         return e.public(*flat)
 
     @staticmethod
     def with_gradients(e: Energies, flat: Any, want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
-        """See `_Mode.with_gradients`."""
         return e.in_graph(flat, want, hybrid)
 
     @staticmethod
@@ -596,10 +570,8 @@ class Graph(_Made):
 
     @staticmethod
     def constants(values: tuple[float, ...], like: torch.Tensor) -> torch.Tensor:
-        """See `Eager.constants`."""
         return like.new_tensor(values)
 
     @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, ...]:
-        """See `Eager.coo`."""
         return neighbor_ptr, neighbor_list[1], neighbor_shifts, FULL

@@ -23,12 +23,10 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def is_own(x: Any) -> bool:
-        """See `Arrays`."""
         return isinstance(x, torch.Tensor)
 
     @staticmethod
     def reals(name: str, x: Any, shape: Sequence[int | str], like: torch.Tensor, other: str) -> torch.Tensor:
-        """See `Arrays`."""
         _expect(name, x, like, other)
         if x.dtype not in _FLOATS:
             check.refuse(name, "float32 or float64", _short(x.dtype), TypeError)
@@ -39,22 +37,18 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def integers(name: str, x: Any, shape: Sequence[int | str], like: torch.Tensor) -> torch.Tensor:
-        """See `Arrays`."""
         return given.integers(name, x, shape, None)
 
     @staticmethod
     def full(shape: Sequence[Any], x: float, like: torch.Tensor) -> torch.Tensor:
-        """See `Arrays`."""
         return torch.full(list(shape), x, dtype=like.dtype, device=like.device)
 
     @staticmethod
     def zeros(rows: Any, like: torch.Tensor) -> torch.Tensor:
-        """See `Arrays`."""
         return torch.zeros(rows, dtype=torch.int32, device=like.device)
 
     @staticmethod
     def absent(like: torch.Tensor) -> torch.Tensor:
-        """See `Arrays`."""
         return torch.empty(0, dtype=like.dtype, device=like.device)
 
     @staticmethod
@@ -64,43 +58,35 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def is_host(x: torch.Tensor) -> bool:
-        """See `Arrays`."""
         return x.is_cpu
 
     @staticmethod
     def is_known(x: Any) -> bool:
-        """See `Arrays`."""
         return x.is_cpu and not given.is_traced(x)
 
     @staticmethod
     def is_constant(x: Any) -> bool:
-        """See `Arrays`."""
         return not isinstance(x, torch.Tensor) or not (x.requires_grad or given.is_traced(x))
 
     @staticmethod
     def is_differentiated(x: torch.Tensor) -> bool:
-        """See `Arrays`."""
         return given.is_differentiated(x)
 
     @staticmethod
     def of_host(x: np.ndarray) -> Any:
-        """See `Arrays`."""
         return torch.from_numpy(x)
 
     @staticmethod
     def functions(like: torch.Tensor) -> Any:
-        """See `Arrays`."""
         return Graph if is_compiling() else mode_of(like)
 
     @staticmethod
     def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
-        """See `Arrays`."""
         with torch.no_grad():
             return function(**inputs)
 
     @staticmethod
     def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: torch.Tensor) -> None:
-        """See `Arrays`."""
         given.expect(name, out)
         if out.device != like.device:
             check.refuse(name, f"a tensor on {like.device}", f"one on {out.device}")
@@ -116,7 +102,6 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def overlap(out: torch.Tensor, x: Any) -> bool:
-        """See `Arrays`."""
         if not isinstance(x, torch.Tensor) or not out.numel() or not x.numel():
             return False
         (first, behind), (begin, end) = map(_memory, (out, x))
@@ -124,7 +109,6 @@ class Arrays(OwnStreams):
 
     @staticmethod
     def write(out: torch.Tensor, x: torch.Tensor) -> None:
-        """See `Arrays`."""
         out.copy_(x)
 
 
