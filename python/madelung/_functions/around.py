@@ -89,14 +89,14 @@ def around(
         points, check.NO_CHARGES, f.no_cell(points, of_point) if cell is None else cell, batch_idx, of_point
     )
     r, h, of_points = f.atoms(system)
-    q = f.table(of_query, queries, ("M", 3), system)
+    q = f.reals(of_query, queries, ("M", 3), system.positions)
     if query_batch_idx is not None:
-        of_queries = f.integers(of_batch, query_batch_idx, (q.shape[0],), system)
+        of_queries = f.integers(of_batch, query_batch_idx, (q.shape[0],))
     else:
         if system.systems != 1:
             expected = f"the system of each query, as the points are in {system.systems} systems"
             check.refuse(of_batch, expected, "None")
-        of_queries = f.one_system(q.shape[0], system)
+        of_queries = f.one_system(system.positions, q.shape[0])
     check.fits(of_query, q, ("M", 3))
     check.fits(of_point, r, ("N", 3))
     check.fits(of_batch, of_queries, q.shape[:1])
@@ -107,7 +107,7 @@ def around(
     check.lattices(system.systems, axes)
     rows, bits = check.search_axes(axes, cell)
     none = np.empty(0, np.int32)
-    known = f.indices(none, r) if order is None else f.integers("order", order, (r.shape[0],), system)
+    known = f.indices(none, r) if order is None else f.integers("order", order, (r.shape[0],))
     return Around((q, r, h), (of_queries, of_points), f.indices(rows, r), bits, system, known)
 
 
@@ -126,7 +126,7 @@ def _nearest(f: Framework, call: Around, k: int) -> tuple[Any, ...]:
 
 def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any) -> tuple[Any, Any]:
     """Features of the points, and the length of a weight."""
-    x = f.table("features", f.widened(features), ("N", "F"), system)
+    x = f.reals("features", f.widened(features), ("N", "F"), system.positions)
     check.fits("features", x, (points.shape[0], "F"))
     if x.shape[1] == 0:
         check.refuse("features", "a feature width of at least 1", check.described(x))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import _neighbors as _found
 from madelung._functions import lists
-from madelung._functions.framework import Immediate, made_once, with_unit_cells
+from madelung._functions.framework import Common, made_once, with_unit_cells
 from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
@@ -58,7 +58,7 @@ class System:
         return check.charged(*values, self.name)
 
 
-class Jax(Immediate):
+class Jax(Common):
     """The framework of `madelung.jax`: see `madelung._functions.framework.Framework`."""
 
     system = System
@@ -72,7 +72,7 @@ class Jax(Immediate):
     @staticmethod
     def atoms(system: System) -> tuple[Any, Any, Any]:
         r = system.positions
-        idx = jnp.zeros(len(r), jnp.int32) if system.idx is None else system.idx
+        idx = Jax.one_system(r, len(r)) if system.idx is None else system.idx
         return r, jnp.broadcast_to(system.cell, (system.systems, 3, 3)), idx
 
     @staticmethod
@@ -163,9 +163,28 @@ class Jax(Immediate):
         return jnp.concatenate(arrays)
 
     @staticmethod
-    def table(name: str, x: Any, shape: Sequence[int | str], system: System, exact: bool = False) -> Any:
-        x = x if isinstance(x, (jax.Array, np.ndarray)) else np.asarray(x, system.positions.dtype)
-        return given.reals(name, x, shape, system.positions, exact)
+    def is_own(x: Any) -> bool:
+        return isinstance(x, jax.Array)
+
+    @staticmethod
+    def reals(
+        name: str, x: Any, shape: Sequence[int | str], like: Any, other: str | None = None, exact: bool = False
+    ) -> Any:
+        if other is None:
+            x = x if isinstance(x, (jax.Array, np.ndarray)) else np.asarray(x, like.dtype)
+            return given.reals(name, x, shape, like, exact)
+        array = given.reals(name, x, shape)
+        if array.dtype != like.dtype:
+            check.refuse(name, f"{like.dtype}, as `{other}`", array.dtype, TypeError)
+        return array
+
+    @staticmethod
+    def full(shape: Sequence[int], x: float, like: Any) -> Any:
+        return jnp.full(tuple(shape), x, like.dtype)
+
+    @staticmethod
+    def absent(like: Any) -> Any:
+        return jnp.zeros(0, like.dtype)
 
     @staticmethod
     def per_system(name: str, x: Any, system: System) -> Any:
@@ -176,7 +195,7 @@ class Jax(Immediate):
         return None if x is None else given.static(name, x)
 
     @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
+    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
         return given.integers(name, x, shape)
 
     @staticmethod
@@ -190,7 +209,7 @@ class Jax(Immediate):
         return jnp.broadcast_to((rows != 0).astype(jnp.int32), (system.systems, 3))
 
     @staticmethod
-    def one_system(rows: int, system: System) -> Any:
+    def one_system(like: Any, rows: int) -> Any:
         return jnp.zeros(rows, jnp.int32)
 
     @staticmethod
@@ -267,7 +286,7 @@ class Jax(Immediate):
     @staticmethod
     def energies(op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
         r, h, idx = Jax.atoms(system)
-        batch = (jnp.zeros(0, r.dtype), idx, wanted.prefactor)
+        batch = (Jax.absent(r), idx, wanted.prefactor)
         flat = (*check.inputs(r, system.charges, h), *reals, *batch, *rest)
         results = energies(f"{op}_total" if wanted.per_system else op, flat, wanted)
         if wanted.virial and system.single:
@@ -307,6 +326,20 @@ class Jax(Immediate):
     @staticmethod
     def is_readable(*arrays: Any) -> bool:
         return not given.is_traced(*arrays) and not given.is_remote(*arrays)
+
+    @staticmethod
+    def is_host(x: Any) -> bool:
+        """See `Framework`; what is not known to be there is not."""
+        return Jax.is_readable(x)
+
+    @staticmethod
+    def is_differentiated(x: Any) -> bool:
+        return isinstance(x, jax.core.Tracer) and not given.is_traced(x)
+
+    @staticmethod
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> NoReturn:
+        """See `Framework`; nothing is written to arrays of JAX."""
+        check.refuse(name, "an array of NumPy or PyTorch", "one of JAX, which does not change", TypeError)
 
 
 def _check_rows(rows: np.ndarray, ptr: np.ndarray) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung import _native, _neighbors
 from madelung._functions import lists
-from madelung._functions.framework import Found, Immediate, made_once, with_unit_cells
+from madelung._functions.framework import Common, Found, made_once, with_unit_cells
 from madelung._neighbors import NeighborList as _NeighborList
 from madelung._neighbors import Neighbors
 from madelung._schema import CHECKED, FULL, VALUE
@@ -44,6 +44,11 @@ def _is_in_rows(found: check.Neighbors) -> bool:
     return np.array_equal(pairs[0], np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr)))
 
 
+def _dtype(like: Any) -> np.dtype:
+    """The dtype of arrays beside another one, which may be a sequence."""
+    return getattr(like, "dtype", np.dtype(np.float64)).newbyteorder("=")
+
+
 def _spread(x: Any, shape: tuple[int, ...]) -> Any:
     """An array with a row of each system, of one that has these or one row for all."""
     if x.size == math.prod(shape):
@@ -51,7 +56,7 @@ def _spread(x: Any, shape: tuple[int, ...]) -> Any:
     return np.ascontiguousarray(np.broadcast_to(x, shape))
 
 
-class Numpy(Immediate):
+class Numpy(Common):
     """The framework of `madelung.numpy`: see `madelung._functions.framework.Framework`."""
 
     system, outputs = staticmethod(check.charged), staticmethod(check.outputs)
@@ -113,10 +118,29 @@ class Numpy(Immediate):
         return np.concatenate(arrays)
 
     @staticmethod
-    def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges, exact: bool = False) -> Any:
-        r = system.positions
-        is_own = isinstance(x, np.ndarray) or not hasattr(x, "dtype")
-        return check.reals(name, x if is_own else np.asarray(x, r.dtype), shape, r, exact)
+    def is_own(x: Any) -> bool:
+        """See `Framework`; sequences of numbers become arrays."""
+        return isinstance(x, (np.ndarray, list))
+
+    @staticmethod
+    def reals(
+        name: str, x: Any, shape: Sequence[int | str], like: Any, other: str | None = None, exact: bool = False
+    ) -> Any:
+        if other is None:
+            is_own = isinstance(x, np.ndarray) or not hasattr(x, "dtype")
+            return check.reals(name, x if is_own else np.asarray(x, like.dtype), shape, like, exact)
+        array, dtype = check.reals(name, x, shape), _dtype(like)
+        if array.dtype != dtype and hasattr(x, "dtype"):
+            check.refuse(name, f"{dtype}, as `{other}`", array.dtype, TypeError)
+        return array.astype(dtype, copy=False)
+
+    @staticmethod
+    def full(shape: Sequence[int], x: float, like: Any) -> Any:
+        return np.full(shape, x, _dtype(like))
+
+    @staticmethod
+    def absent(like: Any) -> Any:
+        return np.empty(0, _dtype(like))
 
     @staticmethod
     def per_system(name: str, x: Any, system: check.Charges) -> Any:
@@ -130,7 +154,7 @@ class Numpy(Immediate):
         return None if x is None else check.positive(name, x)
 
     @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
+    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
         return check.integers(name, x, shape)
 
     @staticmethod
@@ -138,7 +162,7 @@ class Numpy(Immediate):
         return _neighbors.axes_of_systems(name, x, system.systems)
 
     @staticmethod
-    def one_system(rows: int, system: check.Charges) -> Any:
+    def one_system(like: Any, rows: int) -> Any:
         return np.zeros(rows, np.int32)
 
     @staticmethod
@@ -180,7 +204,7 @@ class Numpy(Immediate):
     def energies(op: str, system: check.Charges, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
         of = OPS[f"{op}_total" if wanted.per_system else op]
         r, h, idx = Numpy.atoms(system)
-        batch = (np.empty(0, r.dtype), idx, wanted.prefactor)
+        batch = (Numpy.absent(r), idx, wanted.prefactor)
         flat = (*check.inputs(r, system.charges, h), *reals, *batch, *rest)
         try:
             results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, (), *bits))
@@ -292,12 +316,30 @@ class Numpy(Immediate):
         return x
 
     @staticmethod
-    def has_no_value(x: Any) -> bool:
-        return False
+    def is_host(x: Any) -> bool:
+        return True
 
     @staticmethod
-    def is_readable(*given: Any) -> bool:
-        return True
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
+        if not isinstance(out, np.ndarray):
+            check.refuse(name, "an array of NumPy, as the inputs", check.described(out), TypeError)
+        if out.dtype != dtype:
+            check.refuse(name, str(dtype), out.dtype, TypeError)
+        check.fits(name, out, shape)
+        if not out.flags.writeable:
+            check.refuse(name, "an array that can be written to", "one that is read-only")
+
+    @staticmethod
+    def room(out: np.ndarray) -> np.ndarray | None:
+        return out if out.flags.carray and out.size else None
+
+    @staticmethod
+    def overlap(out: np.ndarray, x: Any) -> bool:
+        return isinstance(x, np.ndarray) and np.may_share_memory(out, x)
+
+    @staticmethod
+    def write(out: np.ndarray, x: np.ndarray) -> None:
+        out[...] = x
 
 
 class NeighborList(_NeighborList):

@@ -1,25 +1,33 @@
-"""Calls of ops by their names, in every mode."""
+"""PyTorch behind public functions and kernels: the part that is the same in every mode."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from madelung import _arguments as check
 from madelung import _neighbors as _found
-from madelung._functions.framework import Immediate, with_unit_cells
+from madelung._functions.framework import Common, with_unit_cells
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 from madelung.torch._least import Least
 
+Result = TypeVar("Result")
+
 _HALF_PRECISION = (torch.float16, torch.bfloat16)
 
 
-class Calls:
-    """The part of a mode that calls ops: see `madelung._functions.framework.Framework`."""
+class Calls(Common):
+    """The part of `madelung._functions.framework.Framework` that is the same in every mode."""
+
+    keeps_room, kept = False, staticmethod(given.kept)
+
+    @staticmethod
+    def is_own(x: Any) -> bool:
+        return isinstance(x, torch.Tensor)
 
     @staticmethod
     def atoms(system: Any) -> tuple[Any, Any, Any]:
@@ -81,9 +89,6 @@ class Calls:
         """See `Framework`: a tensor on the CPU, as the dispatcher's kernels take no lists."""
         return torch.tensor(values, dtype=torch.int64, device="cpu")
 
-    transposed, listing = staticmethod(Immediate.transposed), staticmethod(Immediate.listing)
-    added = staticmethod(Immediate.added)
-
     @staticmethod
     def where(systems: Any, value: Any, x: torch.Tensor) -> torch.Tensor:
         chosen = systems if isinstance(systems, torch.Tensor) else torch.tensor(systems, device=x.device)
@@ -103,17 +108,33 @@ class Calls:
     def search(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
         return cls.op(name, *(x.detach() if isinstance(x, torch.Tensor) else x for x in inputs))
 
-    keeps_room, kept = False, staticmethod(given.kept)
-
     @staticmethod
     def numbers(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
         return torch.as_tensor(values, dtype=like.dtype, device=like.device)
 
     @staticmethod
-    def table(name: str, x: Any, shape: Sequence[int | str], system: Any, exact: bool = False) -> torch.Tensor:
-        """See `Framework`; the op checks it."""
-        x = x if isinstance(x, torch.Tensor) else given.tensor_of(name, x, system.positions)
-        return given.exact(x, system.positions) if exact else x
+    def reals(
+        name: str,
+        x: Any,
+        shape: Sequence[int | str],
+        like: torch.Tensor,
+        other: str | None = None,
+        exact: bool = False,
+    ) -> torch.Tensor:
+        """See `Framework`; the ops of public functions check theirs."""
+        if other is not None:
+            return given.reals_beside(name, x, shape, like, other)
+        x = x if isinstance(x, torch.Tensor) else given.tensor_of(name, x, like)
+        return given.exact(x, like) if exact else x
+
+    @staticmethod
+    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
+        """See `Framework`; the ops of public functions check theirs."""
+        return given.integers(name, x, shape, None) if by_name else x
+
+    @staticmethod
+    def full(shape: Sequence[Any], x: float, like: torch.Tensor) -> torch.Tensor:
+        return torch.full(list(shape), x, dtype=like.dtype, device=like.device)
 
     @classmethod
     def counted(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
@@ -133,12 +154,18 @@ class Calls:
         return x.index_select(0, rows.long() if given.is_transformed(x) else rows)
 
     @staticmethod
-    def flags(x: torch.Tensor) -> torch.Tensor:
-        return x != 0
-
-    @staticmethod
     def has_no_value(x: Any) -> bool:
         return isinstance(x, torch.Tensor) and given.is_traced(x)
+
+    @staticmethod
+    def is_readable(*arrays: Any) -> bool:
+        return True not in [isinstance(x, torch.Tensor) and (not x.is_cpu or given.is_traced(x)) for x in arrays]
+
+    @staticmethod
+    def is_host(x: torch.Tensor) -> bool:
+        return x.is_cpu
+
+    is_differentiated = staticmethod(given.is_differentiated)
 
     @staticmethod
     def axes(name: str, x: Any, system: Any) -> torch.Tensor:
@@ -158,3 +185,40 @@ class Calls:
     @staticmethod
     def indices(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
         return torch.as_tensor(values, dtype=torch.int32, device=like.device)
+
+    @staticmethod
+    def without_derivatives(function: Callable[[], Result]) -> Result:
+        with torch.no_grad():
+            return function()
+
+    @staticmethod
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
+        given.expect(name, out)
+        if out.device != like.device:
+            check.refuse(name, f"a tensor on {like.device}", f"one on {out.device}")
+        if out.dtype != dtype:
+            check.refuse(name, given.short(dtype), given.short(out.dtype), TypeError)
+        check.fits(name, out, shape)
+        if out.requires_grad:
+            check.refuse(name, "a tensor without gradient", "one that requires it")
+        if any([n > 1 and stride == 0 for n, stride in zip(out.shape, out.stride())]):
+            check.refuse(name, "a tensor with memory for each element", "one that was expanded")
+        if out.is_inference() and not torch.is_inference_mode_enabled():
+            check.refuse(name, "a tensor that can be written to", "one of inference mode")
+
+    @staticmethod
+    def overlap(out: torch.Tensor, x: Any) -> bool:
+        if not isinstance(x, torch.Tensor) or not out.numel() or not x.numel():
+            return False
+        (first, behind), (begin, end) = map(_memory, (out, x))
+        return first < end and begin < behind
+
+    @staticmethod
+    def write(out: torch.Tensor, x: torch.Tensor) -> None:
+        out.copy_(x)
+
+
+def _memory(x: torch.Tensor) -> tuple[int, int]:
+    """The addresses of a tensor's first byte and of the one behind its last."""
+    last = sum((n - 1) * stride for n, stride in zip(x.shape, x.stride()))
+    return x.data_ptr(), x.data_ptr() + (last + 1) * x.element_size()

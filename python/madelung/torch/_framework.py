@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -13,7 +13,6 @@ import torch
 from madelung import _arguments as check
 from madelung import _neighbors as _found
 from madelung._functions import lists, requests
-from madelung._functions.framework import Immediate
 from madelung._schema import FULL
 from madelung.torch import _inputs as given
 from madelung.torch import _ops, _search
@@ -85,8 +84,7 @@ class _Mode(Calls):
     # Whether sizes of tensors are numbers.
     reads_sizes = True
 
-    neighbor_list, planned = classmethod(lists.neighbor_list), staticmethod(requests.plan_of)
-    columns, pair_vectors = staticmethod(Immediate.columns), staticmethod(_search.pair_vectors)
+    neighbor_list, pair_vectors = classmethod(lists.neighbor_list), staticmethod(_search.pair_vectors)
     pair_differences, pair_inputs = staticmethod(_search.pair_differences), staticmethod(_search.pair_inputs)
     places, spread = staticmethod(_search.places), staticmethod(_search.spread)
 
@@ -98,7 +96,7 @@ class _Mode(Calls):
             single = cell.dim() == 2
             if not single and cell.shape[0] != 1:
                 check.refuse("batch_idx", f"the system of each atom, as there are {cell.shape[0]} cells", "None")
-            lattice, atoms = cell.unsqueeze(0) if single else cell, cls.one_system_of(positions, positions.shape[0])
+            lattice, atoms = cell.unsqueeze(0) if single else cell, cls.one_system(positions, positions.shape[0])
             return System(positions, charges, lattice, atoms, 1, single, cell, None)
         if cell.dim() == 3:
             return System(positions, charges, cell, batch_idx, cell.shape[0], False, cell, batch_idx)
@@ -126,15 +124,6 @@ class _Mode(Calls):
     @staticmethod
     def distance(name: str, x: Any) -> float | None:
         return x if x is None or type(x) is float else check.positive(name, x)
-
-    @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
-        """See `Framework`; the op checks them."""
-        return x
-
-    @classmethod
-    def one_system(cls, rows: int, system: System) -> torch.Tensor:
-        return cls.one_system_of(system.positions, rows)
 
     @classmethod
     def listed(
@@ -175,7 +164,7 @@ class _Mode(Calls):
         unit = prefactor if type(prefactor) is float else check.number("prefactor", prefactor)
         positions, charges, lattice, atoms, _, single, _, _ = system
         inputs = check.inputs(positions, charges, lattice)
-        flat = (*inputs, *reals, cls.no_strain(positions), atoms, unit, *rest)
+        flat = (*inputs, *reals, cls.absent(positions), atoms, unit, *rest)
         return cls.evaluated(e, flat, want, hybrid, single)
 
     @classmethod
@@ -210,10 +199,6 @@ class _Mode(Calls):
         return given.view(name, x) if isinstance(x, torch.Tensor) else x
 
     @staticmethod
-    def is_readable(*arrays: Any) -> bool:
-        return True not in [isinstance(x, torch.Tensor) and (not x.is_cpu or given.is_traced(x)) for x in arrays]
-
-    @staticmethod
     def copied(x: torch.Tensor) -> torch.Tensor:
         """See `Framework`; others are kept for later calls."""
         return x.clone()
@@ -221,10 +206,6 @@ class _Mode(Calls):
     @staticmethod
     def array(values: Any, like: torch.Tensor) -> torch.Tensor:
         return torch.from_numpy(values.copy()).to(like.device)
-
-    @staticmethod
-    def untraced(function: Callable[..., Result], *args: Any) -> Result:
-        return function(*args)
 
 
 def _flag(name: str, x: Any) -> bool:
@@ -284,14 +265,15 @@ class Eager(_Mode):
     # Constants.
 
     @staticmethod
-    def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
-        """The batch index of `n` rows that all belong to one system."""
+    def one_system(like: torch.Tensor, n: Any) -> torch.Tensor:
         return like.new_zeros(n, dtype=torch.int32) if n > given.KEPT or _is_fake(like) else _zeros(n)
 
     @staticmethod
-    def no_strain(like: torch.Tensor) -> torch.Tensor:
-        """The strain of a call: zero."""
+    def absent(like: torch.Tensor) -> torch.Tensor:
         return _NO_STRAIN
+
+    # As the extension calls them (`python/src/straight.rs`).
+    one_system_of, no_strain = one_system, absent
 
     @staticmethod
     def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
@@ -340,11 +322,11 @@ class _Made(_Mode):
     """Constants that are made in every call, as they belong to the graph that is compiled or captured."""
 
     @staticmethod
-    def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
+    def one_system(like: torch.Tensor, n: Any) -> torch.Tensor:
         return like.new_zeros(n, dtype=torch.int32)
 
     @staticmethod
-    def no_strain(like: torch.Tensor) -> torch.Tensor:
+    def absent(like: torch.Tensor) -> torch.Tensor:
         return like.new_empty(0)
 
     @staticmethod
@@ -362,14 +344,14 @@ class Device(_Made):
     find_neighbors = staticmethod(_search.find_neighbors)
 
     @staticmethod
-    def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
+    def one_system(like: torch.Tensor, n: Any) -> torch.Tensor:
         if n > given.KEPT or _is_passing(like):
-            return _Made.one_system_of(like, n)
+            return _Made.one_system(like, n)
         return _zeros_on(n, like.device, _stream(like))
 
     @staticmethod
-    def no_strain(like: torch.Tensor) -> torch.Tensor:
-        return _Made.no_strain(like) if _is_fake(like) else _empty_on(like.device)
+    def absent(like: torch.Tensor) -> torch.Tensor:
+        return _Made.absent(like) if _is_fake(like) else _empty_on(like.device)
 
     @staticmethod
     def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
@@ -511,6 +493,14 @@ def mode_of(like: Any) -> type[_Mode]:
             _refuse_trace("make_fx")
         return Graph
     return Eager if like.is_cpu else Device
+
+
+def mode_among(arguments: Iterable[Any]) -> type[_Mode]:
+    """The mode of a kernel's call, whose op a trace of any kind takes."""
+    if is_compiling() or _dispatch_mode(_PROXY) is not None:
+        return Graph
+    first = next((x for x in arguments if isinstance(x, torch.Tensor)), _NO_STRAIN)
+    return Eager if first.is_cpu else Device
 
 
 def outside_graphs(function: Callable[Given, Result]) -> Callable[Given, Result]:
