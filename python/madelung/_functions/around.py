@@ -150,7 +150,7 @@ def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any)
         "nothing is read or waited for.",
         "jax": "Distances and vectors are differentiable twice in queries, points and cell; which points are nearest "
         "is not. Under `jit` too (with a cell for each system where there are several).",
-        "cuda": "Nothing is waited for, but a cell that is to be one for each of several systems.",
+        "cuda": "Nothing is waited for, but the number of systems that share one cell.",
     },
     returns=text(
         "`indices` (M, k) int32 and `distances` (M, k), by distance, then index, then S; then, if asked for, shifts "
@@ -290,7 +290,7 @@ def _reach(f: Framework, radius: Any) -> float:
     STREAM,
     notes={
         "torch": "On a device nothing is read or waited for.",
-        "cuda": "Nothing is waited for, but a cell that is to be one for each of several systems.",
+        "cuda": "Nothing is waited for, but the number of systems that share one cell.",
     },
     returns=text("(N,) int32: for each place the number of its point within its system, from 0 on."),
     raises=ERRORS,
@@ -343,8 +343,8 @@ def spatial_order(f: Framework, points: Any, cell: Any, pbc: Any, batch_idx: Any
         "cell for each system where there are several), and captured ones with `max_neighbors`.",
         "jax": "Differentiable twice in queries, points, features and sigma. Under `jit` too (with a cell for each "
         "system where there are several).",
-        "cuda": "Derivatives by `call`. With `max_neighbors` nothing is waited for, but a cell that is to be one for "
-        "each of several systems.",
+        "cuda": "Derivatives by `call`. With `max_neighbors` nothing is waited for, but the number of systems that "
+        "share one cell.",
     },
     returns=text("(M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query."),
     raises=ERRORS,
@@ -424,8 +424,7 @@ def radius_aggregate(
         "is read or waited for.",
         "jax": "Differentiable twice in queries, points, features and sigma; which points are nearest is not. Under "
         "`jit` too (with a cell for each system where there are several).",
-        "cuda": "Derivatives by `call`. Nothing is waited for, but a cell that is to be one for each of several "
-        "systems.",
+        "cuda": "Derivatives by `call`. Nothing is waited for, but the number of systems that share one cell.",
     },
     returns=text("(M, F), Σ w f / Σ w over the k nearest points of each query."),
     raises=text(

@@ -107,7 +107,7 @@ class Cuda(Stream, Common):
         return None if x is None else check.positive(name, x)
 
     def no_cell(self, positions: Any, name: str = "positions") -> Array:
-        return self.uploaded(np.eye(3, dtype=self.reals(name, positions, ("N", 3)).dtype))
+        return self.unit(self.reals(name, positions, ("N", 3)).dtype)
 
     def opened(self, system: System, pbc: Any, own: tuple[float, float]) -> tuple[System, list[float]]:
         """See `Framework`; the cell is read."""

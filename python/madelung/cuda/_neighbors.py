@@ -41,7 +41,7 @@ def pair_inputs(on: Stream, found: Found, kind: int) -> tuple[Any, ...]:
     h = found.cell
     if len(h) != found.systems:
         # Without a cell no pair is with an image.
-        h = on.repeated(h[0] if len(h) else on.uploaded(np.eye(3, dtype=h.dtype)), found.systems)
+        h = on.repeated(h[0] if len(h) else on.unit(h.dtype), found.systems)
     return found.positions, h, found.batch_idx, found.ptr, found.pairs[1], found.shifts, kind + CHECKED
 
 

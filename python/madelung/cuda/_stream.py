@@ -54,6 +54,11 @@ class Stream:
             there += more
         return out
 
+    def unit(self, dtype: Any) -> Array:
+        """The matrix that changes no vector."""
+        row = self.joined([self.filled((1,), dtype, 1.0), self.filled((3,), dtype, 0.0)])
+        return part(self.repeated(row, 3), 0, (3, 3))
+
     def reals(
         self,
         name: str,
