@@ -496,9 +496,11 @@ def mode_of(like: Any) -> type[_Mode]:
 
 
 def mode_among(arguments: Iterable[Any]) -> type[_Mode]:
-    """The mode of a kernel's call, whose op a trace of any kind takes."""
-    if is_compiling() or _dispatch_mode(_PROXY) is not None:
+    """The mode of a kernel's call, by the place of its first tensor."""
+    if is_compiling():
         return Graph
+    if _is_recorded() or _dispatch_mode(_PROXY) is not None:
+        return Traced
     first = next((x for x in arguments if isinstance(x, torch.Tensor)), _NO_STRAIN)
     return Eager if first.is_cpu else Device
 
@@ -565,3 +567,11 @@ class Graph(_Made):
     @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, ...]:
         return neighbor_ptr, neighbor_list[1], neighbor_shifts, FULL
+
+
+class Traced(Graph):
+    """The mode of kernels' calls in traces, which may leave out gradients: those that search are refused there."""
+
+    @classmethod
+    def system(cls, positions: Any, *others: Any) -> System:
+        return mode_of(positions).system(positions, *others)
