@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 
 from madelung import _arguments as check
 from madelung import _neighbors as _found
-from madelung._functions.framework import Common, with_unit_cells
+from madelung._functions.framework import Common, Result, with_unit_cells
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 from madelung.torch._least import Least
-
-Result = TypeVar("Result")
 
 _HALF_PRECISION = (torch.float16, torch.bfloat16)
 
