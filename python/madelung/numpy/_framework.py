@@ -130,9 +130,11 @@ class Numpy(Common):
             is_own = isinstance(x, np.ndarray) or not hasattr(x, "dtype")
             return check.reals(name, x if is_own else np.asarray(x, like.dtype), shape, like, exact)
         array, dtype = check.reals(name, x, shape), _dtype(like)
-        if array.dtype != dtype and hasattr(x, "dtype"):
-            check.refuse(name, f"{dtype}, as `{other}`", array.dtype, TypeError)
-        return array.astype(dtype, copy=False)
+        if array.dtype != dtype:
+            if hasattr(x, "dtype"):
+                check.refuse(name, f"{dtype}, as `{other}`", array.dtype, TypeError)
+            array = array.astype(dtype)
+        return array
 
     @staticmethod
     def full(shape: Sequence[int], x: float, like: Any) -> Any:

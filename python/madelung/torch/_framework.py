@@ -501,8 +501,10 @@ def mode_among(arguments: Iterable[Any]) -> type[_Mode]:
         return Graph
     if _is_recorded() or _dispatch_mode(_PROXY) is not None:
         return Traced
-    first = next((x for x in arguments if isinstance(x, torch.Tensor)), _NO_STRAIN)
-    return Eager if first.is_cpu else Device
+    for x in arguments:
+        if isinstance(x, torch.Tensor):
+            return Eager if x.is_cpu else Device
+    return Eager
 
 
 def outside_graphs(function: Callable[Given, Result]) -> Callable[Given, Result]:
