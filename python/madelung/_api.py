@@ -56,7 +56,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         JAX: Distances and vectors are differentiable twice in queries, points and cell; which points are nearest is
         not. Under `jit` too (with a cell for each system where there are several).
 
-        CUDA: Nothing is waited for, but a cell that is to be one for each of several systems.
+        CUDA: Nothing is waited for, but the number of systems that share one cell.
 
         Args:
             queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real
@@ -150,7 +150,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         PyTorch: On a device nothing is read or waited for.
 
-        CUDA: Nothing is waited for, but a cell that is to be one for each of several systems.
+        CUDA: Nothing is waited for, but the number of systems that share one cell.
 
         Args:
             points: (N, 3), float32 or float64 or of half precision, anywhere.
@@ -189,8 +189,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         JAX: Differentiable twice in queries, points, features and sigma. Under `jit` too (with a cell for each system
         where there are several).
 
-        CUDA: Derivatives by `call`. With `max_neighbors` nothing is waited for, but a cell that is to be one for each
-        of several systems.
+        CUDA: Derivatives by `call`. With `max_neighbors` nothing is waited for, but the number of systems that share
+        one cell.
 
         Args:
             queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real
@@ -240,7 +240,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         JAX: Differentiable twice in queries, points, features and sigma; which points are nearest is not. Under `jit`
         too (with a cell for each system where there are several).
 
-        CUDA: Derivatives by `call`. Nothing is waited for, but a cell that is to be one for each of several systems.
+        CUDA: Derivatives by `call`. Nothing is waited for, but the number of systems that share one cell.
 
         Args:
             queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real
@@ -994,8 +994,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         virials once more; in every mode of JAX. Under `jit`, `vmap`, `scan` and `shard_map` `miller_indices` and
         `neighbors` are given.
 
-        CUDA: The call waits for the cell, and with channels for the charges and the results, which are split and added
-        up on the host.
+        CUDA: The call waits for the cell, and with channels for the charges and the results, which the host splits and
+        puts side by side.
 
         Args:
             positions: (N, 3), float32 or float64.

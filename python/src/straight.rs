@@ -445,10 +445,10 @@ impl Straight {
                     let x = number(&args[at.0]);
                     mode.call_method1(intern!(py, "constant"), (x, positions, inputs.systems))?
                 }
-                Source::Zero => mode.call_method1(intern!(py, "no_strain"), (positions,))?,
+                Source::Zero => mode.call_method1(intern!(py, "absent"), (positions,))?,
                 Source::SystemOf(at, of) if args[at.0].is_none() => {
                     let rows = inputs.tensors[of].shape()[0];
-                    mode.call_method1(intern!(py, "one_system_of"), (positions, rows))?
+                    mode.call_method1(intern!(py, "one_system"), (positions, rows))?
                 }
                 Source::Array(at, _)
                 | Source::Cell(at, _)

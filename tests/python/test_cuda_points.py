@@ -14,11 +14,11 @@ points, queries = 3.0 * rng.random((30, 3)), 3.0 * rng.random((7, 3))
 x, of = rng.normal(size=(30, 5)), np.repeat([0, 1], 15).astype(np.int32)
 of_queries = np.array([0] * 4 + [1] * 3, np.int32)
 batch = {"query_batch_idx": of_queries, "batch_idx": of, "cell": np.stack([h, 1.1 * h])}
-slab = {"cell": h, "pbc": (True, True, False)}
+shared, slab = {**batch, "cell": h}, {"cell": h, "pbc": (True, True, False)}
 def same(found, expected):
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a.numpy(), b) if b.dtype == np.int32 else close(a, b)
-for more in ({}, {"cell": h}, slab, batch, {**batch, "pbc": np.array([[True] * 3, [False, True, False]])}):
+for more in ({}, {"cell": h}, slab, batch, shared, {**batch, "pbc": np.array([[True] * 3, [False, True, False]])}):
     given = there({name: value for name, value in more.items() if name != "pbc"})
     given |= {name: value for name, value in more.items() if name == "pbc"}
     both = {"return_shifts": True, "return_vectors": True}
@@ -35,6 +35,7 @@ q2, r2, x2, sigma, h2 = (mc.asarray(y) for y in (queries, points, x, np.array([0
 madelung.check_device()
 waits = dev.calls("cuStreamSynchronize")
 indices, distances = mc.knn(q2, r2, 4, h2)
+mc.knn(q2, r2, 4)
 ptr, others, lengths = mc.radius(q2, r2, 1.2, h2, capacity=100)
 means = mc.radius_aggregate(q2, r2, x2, 1.2, sigma, h2, max_neighbors=20)
 assert dev.calls("cuStreamSynchronize") == waits

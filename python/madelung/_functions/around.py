@@ -89,14 +89,14 @@ def around(
         points, check.NO_CHARGES, f.no_cell(points, of_point) if cell is None else cell, batch_idx, of_point
     )
     r, h, of_points = f.atoms(system)
-    q = f.table(of_query, queries, ("M", 3), system)
+    q = f.reals(of_query, queries, ("M", 3), system.positions)
     if query_batch_idx is not None:
-        of_queries = f.integers(of_batch, query_batch_idx, (q.shape[0],), system)
+        of_queries = f.integers(of_batch, query_batch_idx, (q.shape[0],))
     else:
         if system.systems != 1:
             expected = f"the system of each query, as the points are in {system.systems} systems"
             check.refuse(of_batch, expected, "None")
-        of_queries = f.one_system(q.shape[0], system)
+        of_queries = f.one_system(system.positions, q.shape[0])
     check.fits(of_query, q, ("M", 3))
     check.fits(of_point, r, ("N", 3))
     check.fits(of_batch, of_queries, q.shape[:1])
@@ -107,7 +107,7 @@ def around(
     check.lattices(system.systems, axes)
     rows, bits = check.search_axes(axes, cell)
     none = np.empty(0, np.int32)
-    known = f.indices(none, r) if order is None else f.integers("order", order, (r.shape[0],), system)
+    known = f.indices(none, r) if order is None else f.integers("order", order, (r.shape[0],))
     return Around((q, r, h), (of_queries, of_points), f.indices(rows, r), bits, system, known)
 
 
@@ -126,7 +126,7 @@ def _nearest(f: Framework, call: Around, k: int) -> tuple[Any, ...]:
 
 def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any) -> tuple[Any, Any]:
     """Features of the points, and the length of a weight."""
-    x = f.table("features", f.widened(features), ("N", "F"), system)
+    x = f.reals("features", f.widened(features), ("N", "F"), system.positions)
     check.fits("features", x, (points.shape[0], "F"))
     if x.shape[1] == 0:
         check.refuse("features", "a feature width of at least 1", check.described(x))
@@ -150,7 +150,7 @@ def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any)
         "nothing is read or waited for.",
         "jax": "Distances and vectors are differentiable twice in queries, points and cell; which points are nearest "
         "is not. Under `jit` too (with a cell for each system where there are several).",
-        "cuda": "Nothing is waited for, but a cell that is to be one for each of several systems.",
+        "cuda": "Nothing is waited for, but the number of systems that share one cell.",
     },
     returns=text(
         "`indices` (M, k) int32 and `distances` (M, k), by distance, then index, then S; then, if asked for, shifts "
@@ -290,7 +290,7 @@ def _reach(f: Framework, radius: Any) -> float:
     STREAM,
     notes={
         "torch": "On a device nothing is read or waited for.",
-        "cuda": "Nothing is waited for, but a cell that is to be one for each of several systems.",
+        "cuda": "Nothing is waited for, but the number of systems that share one cell.",
     },
     returns=text("(N,) int32: for each place the number of its point within its system, from 0 on."),
     raises=ERRORS,
@@ -343,8 +343,8 @@ def spatial_order(f: Framework, points: Any, cell: Any, pbc: Any, batch_idx: Any
         "cell for each system where there are several), and captured ones with `max_neighbors`.",
         "jax": "Differentiable twice in queries, points, features and sigma. Under `jit` too (with a cell for each "
         "system where there are several).",
-        "cuda": "Derivatives by `call`. With `max_neighbors` nothing is waited for, but a cell that is to be one for "
-        "each of several systems.",
+        "cuda": "Derivatives by `call`. With `max_neighbors` nothing is waited for, but the number of systems that "
+        "share one cell.",
     },
     returns=text("(M, F), Σ w f / (Σ w + eps) over the points, and images of points, within the radius of each query."),
     raises=ERRORS,
@@ -424,8 +424,7 @@ def radius_aggregate(
         "is read or waited for.",
         "jax": "Differentiable twice in queries, points, features and sigma; which points are nearest is not. Under "
         "`jit` too (with a cell for each system where there are several).",
-        "cuda": "Derivatives by `call`. Nothing is waited for, but a cell that is to be one for each of several "
-        "systems.",
+        "cuda": "Derivatives by `call`. Nothing is waited for, but the number of systems that share one cell.",
     },
     returns=text("(M, F), Σ w f / Σ w over the k nearest points of each query."),
     raises=text(

@@ -180,7 +180,7 @@ def _reals(f: Framework, name: str, x: Any, shapes: tuple[tuple[int, ...], ...],
     if not np.isfinite(values).all():
         bad = values.reshape(-1)[~np.isfinite(values.reshape(-1))][0]
         check.refuse(name, "finite numbers", f"{bad} in row {int((~np.isfinite(values.reshape(-1))).argmax())}")
-    return f.table(name, x, shapes[0] if x.shape else (), system) if len(shapes) == 1 else x
+    return f.reals(name, x, shapes[0] if x.shape else (), like) if len(shapes) == 1 else x
 
 
 def _values(f: Framework, x: Any) -> np.ndarray:

@@ -49,7 +49,7 @@ def excluded_pairs(f: Framework, system: Any, atoms: tuple[Any, ...], exclusions
 
     def integers(x: Any, width: int) -> Any:
         x = f.indices(np.asarray(x).reshape(-1, width), r) if isinstance(x, list) else x
-        return f.integers("exclusions", x, ("P", width), system)
+        return f.integers("exclusions", x, ("P", width))
 
     pairs = integers(pairs, 2)
     count = pairs.shape[0]
@@ -57,9 +57,9 @@ def excluded_pairs(f: Framework, system: Any, atoms: tuple[Any, ...], exclusions
     if factors is None:
         factors = f.numbers(np.zeros(count), r)
     elif isinstance(factors, (int, float)) or getattr(factors, "ndim", 1) == 0:
-        factors = f.numbers(np.ones(count), r) * f.table("exclusions", factors, (), system, exact=True)
+        factors = f.numbers(np.ones(count), r) * f.reals("exclusions", factors, (), r, exact=True)
     else:
-        factors = f.table("exclusions", factors, ("P",), system, exact=True)
+        factors = f.reals("exclusions", factors, ("P",), r, exact=True)
     check.fits("exclusions", factors, (count,))
     _, cell, pbc, _ = atoms
     axes = f.indices(np.empty((0, 3), np.int32), r) if pbc is None else f.axes("pbc", pbc, system)

@@ -1,4 +1,4 @@
-"""The part of a namespace that bodies of public functions call."""
+"""The adapter of a framework: what bodies of public functions, and calls of a user's kernels, ask of one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,17 @@ class Found:
 
 
 class Framework(Protocol):
-    """Arrays of a framework as inputs of ops, and ops' results as results of functions."""
+    """Arrays of a framework as inputs of ops, and ops' results as results of functions.
+
+    Calls of a user's kernels ask `reals` and `integers` for all checks, as their ops know no name in Python.
+    """
+
+    # For errors: the arrays that a kernel takes.
+    kind: str
+
+    def is_own(self, x: Any) -> bool:
+        """Whether an object is an array of the framework, as a kernel takes it."""
+        ...
 
     def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
         """The atoms of a call, as the framework's other methods take them; charges may be `check.NO_CHARGES`."""
@@ -123,9 +133,20 @@ class Framework(Protocol):
         """Results one after the other along their first axis: with derivatives where they have them."""
         ...
 
-    def table(self, name: str, x: Any, shape: Sequence[int | str], system: Any, exact: bool = False) -> Any:
-        """An array of real numbers of the positions' dtype: with derivatives where it has them. `exact`: or of
+    def reals(
+        self, name: str, x: Any, shape: Sequence[int | str], like: Any, other: str | None = None, exact: bool = False
+    ) -> Any:
+        """An array of real numbers beside another one and of its dtype: with derivatives where it has them. `other`:
+        that one's name, in a call of a kernel; None: it is the positions, and an op may check the rest. `exact`: or of
         integers."""
+        ...
+
+    def full(self, shape: Sequence[Any], x: float, like: Any) -> Any:
+        """An array filled with a number, beside another one and of its dtype."""
+        ...
+
+    def absent(self, like: Any) -> Any:
+        """The array that stands for zero."""
         ...
 
     def per_system(self, name: str, x: Any, system: Any, signed: bool = False) -> Any:
@@ -137,8 +158,8 @@ class Framework(Protocol):
         """A positive number of the host, such as a distance, or None."""
         ...
 
-    def integers(self, name: str, x: Any, shape: Sequence[int | str], system: Any) -> Any:
-        """An array of integers."""
+    def integers(self, name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
+        """An array of integers. `by_name`: of a call of a kernel; else an op may check it."""
         ...
 
     def integer_list(self, values: Sequence[int]) -> Any:
@@ -154,8 +175,8 @@ class Framework(Protocol):
         """The periodic axes of each system as an input of int32 (B, 3)."""
         ...
 
-    def one_system(self, rows: int, system: Any) -> Any:
-        """The batch index of so many rows of a single system: zeros."""
+    def one_system(self, like: Any, rows: Any) -> Any:
+        """The batch index, beside another array, of so many rows of a single system: zeros."""
         ...
 
     def segments(self, arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, Any]:
@@ -258,10 +279,6 @@ class Framework(Protocol):
         """The vectors of pairs, as `pair_vectors`."""
         ...
 
-    def columns(self, pairs: Any) -> Any:
-        """The second row of pairs (2, P)."""
-        ...
-
     def places(self, rows: Any, ptr: Any, width: int) -> Any:
         """The places of pairs in a matrix of so many columns, flat; behind the matrix for those that have none."""
         ...
@@ -286,6 +303,14 @@ class Framework(Protocol):
         """Whether the values of all arrays are there without waiting for a device or leaving a graph."""
         ...
 
+    def is_host(self, x: Any) -> bool:
+        """Whether an array lies in memory of the host."""
+        ...
+
+    def is_differentiated(self, x: Any) -> bool:
+        """Whether derivatives by an array that has values are taken, which a number read from it would lose."""
+        ...
+
     def copied(self, x: Any) -> Any:
         """An array that the caller may write to."""
         ...
@@ -300,6 +325,32 @@ class Framework(Protocol):
 
     def planned(self, request: Request) -> Plan:
         """The plan of a sum."""
+        ...
+
+    # Calls of kernels, and launches into arrays of the caller.
+
+    def run(self, call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any] = ()) -> Any:
+        """Calls a kernel's op with all inputs in order; `into` has arrays for its results, from `room`."""
+        ...
+
+    def without_derivatives(self, function: Callable[[], Result]) -> Result:
+        """The result of a function, without derivatives."""
+        ...
+
+    def check_output(self, name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
+        """Refuses what a result of a shape and dtype, beside another array, cannot be written to."""
+        ...
+
+    def room(self, out: Any) -> Any:
+        """The array, if a call can write a result to it; None where the result is to be copied."""
+        ...
+
+    def overlap(self, out: Any, x: Any) -> bool:
+        """Whether an array that passed `check_output` lies in the memory of another one."""
+        ...
+
+    def write(self, out: Any, x: Any) -> None:
+        """Writes an array to one that passed `check_output`."""
         ...
 
 
@@ -323,66 +374,53 @@ def made_once(make: Callable[..., tuple[Any, ...]], key: tuple[Any, ...], dtype:
     return found
 
 
-class Immediate:
-    """Methods of frameworks that trace no graph, for results that never change or that no later call shares."""
+class Common:
+    """Methods of `Framework` where one has no other: for arrays with the methods of NumPy's, calls that trace no
+    graph, and results that never change or that no later call shares."""
 
+    kind = "arrays of NumPy, PyTorch or JAX"
     keeps_room = True
 
     @staticmethod
-    def columns(pairs: Any) -> Any:
-        """See `Framework`."""
-        return pairs[1]
-
-    @staticmethod
     def integer_list(values: Sequence[int]) -> tuple[int, ...]:
-        """See `Framework`."""
         return tuple(values)
 
     @staticmethod
     def channels(charges: Any) -> Sequence[Any]:
-        """See `Framework`."""
         if getattr(charges, "ndim", 1) != 2:
             return [charges]
         return [charges[:, c] for c in range(charges.shape[1])]
 
     @staticmethod
     def added(arrays: Sequence[Any]) -> Any:
-        """See `Framework`."""
         return functools.reduce(operator.add, arrays)
 
     @staticmethod
     def transposed(x: Any, shape: tuple[Any, Any]) -> Any:
-        """See `Framework`."""
         return x.reshape(shape).T.reshape(-1)
 
     @staticmethod
     def flags(x: Any) -> Any:
-        """See `Framework`."""
         return x != 0
 
     @staticmethod
     def widened(x: Any) -> Any:
-        """See `Framework`."""
         return x.astype(np.float32) if str(getattr(x, "dtype", "")) in HALF_PRECISION else x
 
     @staticmethod
     def rounded(x: Any, like: Any) -> Any:
-        """See `Framework`."""
         return x.astype(like.dtype) if str(getattr(like, "dtype", "")) in HALF_PRECISION else x
 
     @staticmethod
     def taken(x: Any, rows: Any) -> Any:
-        """See `Framework`."""
         return x[rows]
 
     @staticmethod
     def listing(arrays: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         return arrays
 
     @staticmethod
     def copied(x: Any) -> Any:
-        """See `Framework`."""
         return x
 
     @staticmethod
@@ -392,7 +430,31 @@ class Immediate:
 
     @staticmethod
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
-        """See `Framework`."""
         return function(*args)
 
     planned = staticmethod(plan_of)
+
+    @staticmethod
+    def is_readable(*given: Any) -> bool:
+        return True
+
+    @staticmethod
+    def has_no_value(x: Any) -> bool:
+        return False
+
+    @staticmethod
+    def is_differentiated(x: Any) -> bool:
+        return False
+
+    @staticmethod
+    def run(call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any] = ()) -> Any:
+        return call(*flat) if all([x is None for x in into]) else call(*flat, into=into)
+
+    @staticmethod
+    def without_derivatives(function: Callable[[], Result]) -> Result:
+        return function()
+
+    @staticmethod
+    def room(out: Any) -> Any:
+        """See `Framework`; a framework's own calls make their results."""
+        return None

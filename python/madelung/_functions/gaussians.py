@@ -81,7 +81,7 @@ def gaussian_correction(
     """
     h = f.no_cell(positions) if cell is None else cell
     wanted, system = f.outputs(outputs), f.system(positions, charges, h, batch_idx)
-    spreads = f.table("widths", widths, ("N",), system)
+    spreads = f.reals("widths", widths, ("N",), system.positions)
     reach = f.distance("cutoff", reach_of(lists, cutoff))
     if reach is None and all(x is None for x in lists[:-1]):
         reach = f.untraced(reach_of_widths, f, spreads)

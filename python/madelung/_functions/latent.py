@@ -93,8 +93,8 @@ _MOST_PAIRS = np.iinfo(np.int32).max
         "given: their sizes depend on values, and without them the graph breaks at this call.",
         "jax": DERIVATIVES.replace("alpha", "sigma") + "; in every mode of JAX. Under `jit`, `vmap`, `scan` and "
         "`shard_map` `miller_indices` and `neighbors` are given.",
-        "cuda": "The call waits for the cell, and with channels for the charges and the results, which are split and "
-        "added up on the host.",
+        "cuda": "The call waits for the cell, and with channels for the charges and the results, which the host splits "
+        "and puts side by side.",
     },
     returns=text(ENERGIES.common.replace("∂E/∂q (N,)", "∂E/∂q (of the shape of the charges)")),
     raises=ENERGY_ERRORS,

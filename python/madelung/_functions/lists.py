@@ -154,10 +154,10 @@ def _narrowed(f: Framework, found: Found, cutoff: Any, chosen: Chosen, options: 
     types = of_rows = none
     matrix, radius = np.empty((0, 0)), cutoff
     if chosen.types is not None:
-        types = f.integers("types", chosen.types, (arrays[1].shape[0],), None)
+        types = f.integers("types", chosen.types, (arrays[1].shape[0],))
         of_rows = types if chosen.centers is None else f.taken(types, chosen.centers)
         matrix, radius = cutoff, float(cutoff.max())
-    own = none if chosen.centers is None else f.integers("centers", chosen.centers, (arrays[0].shape[0],), None)
+    own = none if chosen.centers is None else f.integers("centers", chosen.centers, (arrays[0].shape[0],))
     room = options.capacity if f.keeps_room and options.capacity is not None else -1
     pairs, ptr, shifts = f.counted(
         "narrowed_pairs",
@@ -178,7 +178,7 @@ def _measured(f: Framework, found: Found, options: check.ListOptions) -> list[An
         return []
     if found.sources is not None:
         arrays = (found.positions, found.sources, found.cell, found.batch_idx, found.source_batch_idx)
-        pairs = (found.ptr, f.columns(found.pairs), found.shifts, DIRECTED + CHECKED)
+        pairs = (found.ptr, found.pairs[1], found.shifts, DIRECTED + CHECKED)
         vectors, distances = f.op("point_vectors", *arrays, *pairs)
     elif options.distances:
         vectors, distances = f.pair_vectors(found, kind)
@@ -196,7 +196,7 @@ def _arrays(f: Framework, found: Found, options: check.ListOptions) -> tuple[Any
     if options.format == "coo":
         return pairs, ptr, shifts, *measured
     if options.format == "csr":
-        return ptr, f.columns(pairs), shifts, *measured
+        return ptr, pairs[1], shifts, *measured
     fill = columns if options.fill_value is None else options.fill_value
     if 0 <= fill < columns:
         check.refuse("fill_value", f"a number that is not one of the {columns} indices", fill)
@@ -205,7 +205,7 @@ def _arrays(f: Framework, found: Found, options: check.ListOptions) -> tuple[Any
     if width is None:
         width = int(counts.max()) if atoms else 0
     at = f.places(pairs[0], ptr, width)
-    matrix = f.spread(f.columns(pairs), at, atoms, width, fill)
+    matrix = f.spread(pairs[1], at, atoms, width, fill)
     if options.capacity is not None and atoms:
         # A matrix that would not have all pairs has none, but an index that every function refuses.
         passed = (counts.max() > width) | (ptr[-1] > options.capacity)

@@ -204,7 +204,7 @@ def _check_unused(f: Framework, of: Arguments, system: Any, request: Request) ->
 
 def _check_widths(f: Framework, of: Arguments, system: Any, request: Request) -> None:
     """Refuses a list that lacks pairs of Gaussian charges which differ from points."""
-    spreads = f.table("widths", of.widths, ("N",), system)
+    spreads = f.reals("widths", of.widths, ("N",), system.positions)
     if not request.given.list or of.cutoff is None or not f.is_readable(spreads, of.cutoff):
         return
     largest = max(check.per_system("cutoff", f.value("cutoff", of.cutoff), system.systems))
@@ -373,7 +373,7 @@ def _direct_lines(call: Call, is_given: bool) -> tuple[Any, ...]:
     if call.numbers is None:
         # Two images reach as far as any cutoff that there may be; a wave is a line of its own.
         waves, of = waves_of(f, system, call.of.cell, None, call.of.miller)
-        return 2, 2, 2, waves, f.one_system(waves.shape[0], system), of
+        return 2, 2, 2, waves, f.one_system(system.positions, waves.shape[0]), of
     return *call.numbers.lines[:3], *f.untraced(grouped, f, system, indices, idx)
 
 
@@ -418,7 +418,7 @@ def _reals(call: Call, x: Any) -> tuple[Any, ...]:
 
 
 def _widths(call: Call) -> tuple[Any, ...]:
-    return (call.f.table("widths", call.of.widths, ("N",), call.system),)
+    return (call.f.reals("widths", call.of.widths, ("N",), call.system.positions),)
 
 
 def _reach_of_widths(call: Call) -> tuple[Any, ...]:

@@ -71,10 +71,10 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
         onset = 0.9 * reach if taper is None else f.distance("taper", taper)
         if not onset > 0.0:
             check.positive("taper", onset)
-        given = [f.table(table, x, ("K", "K"), system) for table, x in zip(parameters, tables)]
+        given = [f.reals(table, x, ("K", "K"), system.positions) for table, x in zip(parameters, tables)]
         for table, x in zip(parameters, given):
             check.fits(table, x, (given[0].shape[0],) * 2)
-        kinds = f.integers("types", types, (positions.shape[0],), system)
+        kinds = f.integers("types", types, (positions.shape[0],))
         pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, reach)
         return f.energies(name, system, given, (kinds, *pairs, reach, onset), wanted)
 

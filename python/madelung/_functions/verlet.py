@@ -70,11 +70,11 @@ def needs_rebuild(
     lattice = f.no_cell(positions) if cell is None else cell
     system = f.system(positions, check.NO_CHARGES, lattice, batch_idx)
     r, h, of = f.atoms(system)
-    before, known = f.table("reference_positions", reference_positions, ("N", 3), system), h
+    before, known = f.reals("reference_positions", reference_positions, ("N", 3), r), h
     check.fits("reference_positions", before, r.shape)
     if cell is not None:
         shape = tuple(cell.shape if hasattr(cell, "shape") else np.shape(cell))
-        known = f.table("reference_cell", reference_cell, shape, system)
+        known = f.reals("reference_cell", reference_cell, shape, r)
         check.fits("reference_cell", known, shape)
         known = f.atoms(f.system(before, check.NO_CHARGES, known, batch_idx, "reference_positions"))[1]
     check.fits("batch_idx", of, r.shape[:1])

@@ -19,13 +19,13 @@ def waves_of(f: Framework, system: Any, cell: Any, k_cutoff: Any, miller: tuple[
         each = check.per_system("k_cutoff", f.value("k_cutoff", k_cutoff), system.systems)
         return f.waves(cell, each, system.systems)
     check_waves(k_cutoff, miller)
-    indices = f.integers("miller_indices", indices, ("K", 3), system)
+    indices = f.integers("miller_indices", indices, ("K", 3))
     rows = indices.shape[0]
     if of is not None:
-        return indices, f.integers("miller_batch_idx", of, (rows,), system)
+        return indices, f.integers("miller_batch_idx", of, (rows,))
     if system.systems != 1:
         check.refuse("miller_batch_idx", f"the system of each index, as there are {system.systems} systems", "None")
-    return indices, f.one_system(rows, system)
+    return indices, f.one_system(system.positions, rows)
 
 
 def check_waves(k_cutoff: Any, miller: tuple[Any, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Arrays of CUDA devices behind the public functions: shapes and dtypes checked, arrays of the host copied there.
+"""Arrays of CUDA devices behind functions and kernels: shapes and dtypes checked, arrays of the host copied there.
 
 Values are not read unless a docstring says so: the ops check them on the device, and errors wait for
 `madelung.check_device`.
@@ -20,7 +20,7 @@ from madelung import _neighbors as _found
 from madelung._functions import lists
 from madelung._functions.bound import refuse_foreign
 from madelung._functions.declare import ARRAYS, FUNCTIONS, Parameter
-from madelung._functions.framework import Immediate, made_once, with_unit_cells
+from madelung._functions.framework import Common, made_once, with_unit_cells
 from madelung._neighbors import Neighbors
 from madelung._schema import FULL, VALUE
 from madelung.cuda import _neighbors
@@ -43,29 +43,29 @@ class System:
     single: bool
 
 
-class Cuda(Stream, Immediate):
+class Cuda(Stream, Common):
     """The framework of a call of `madelung.cuda`: see `madelung._functions.framework.Framework`."""
 
+    kind = "arrays in the memory of a CUDA device"
+
+    @staticmethod
+    def is_own(x: Any) -> bool:
+        return isinstance(x, Array)
+
     def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
-        """See `Framework`."""
         r = self.reals(name, positions, ("N", 3))
         q = charges if charges is check.NO_CHARGES else self.reals("charges", charges, (len(r),), r, exact=True)
         h = self.cells(cell, r)
         idx, systems = self.systems_of(batch_idx, len(r), len(h) if h.ndim == 3 else None)
-        if h.size != 9 * systems:
-            # One for all of them.
-            each = self.uploaded(np.repeat(h.numpy()[None], systems, axis=0))
-        else:
-            each = part(h, 0, (systems, 3, 3))
+        # One for all of them, or one for each.
+        each = part(h, 0, (systems, 3, 3)) if h.size == 9 * systems else self.repeated(part(h, 0, (3, 3)), systems)
         return System(r, q, each, idx, systems, h.ndim == 2 and batch_idx is None)
 
     @staticmethod
     def atoms(system: System) -> tuple[Array, Array, Array]:
-        """See `Framework`."""
         return system.positions, system.cell, system.batch_idx
 
     def op(self, name: str, *inputs: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         dtype = next(x.dtype for x in inputs if isinstance(x, Array))
         flat = [self.of_systems(x, dtype) if isinstance(x, list) else x for x in inputs]
         return tuple(OPS[name].run(VALUE, flat, self.stream))
@@ -84,11 +84,9 @@ class Cuda(Stream, Immediate):
         return x
 
     def numbers(self, values: Any, like: Any) -> Array:
-        """See `Framework`."""
         return self.uploaded(values.astype(like.dtype))
 
     def indices(self, values: Any, like: Any) -> Array:
-        """See `Framework`."""
         return self.uploaded(values) if values.size else self.filled(values.shape, np.int32, 0.0)
 
     @staticmethod
@@ -106,12 +104,10 @@ class Cuda(Stream, Immediate):
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:
-        """See `Framework`."""
         return None if x is None else check.positive(name, x)
 
     def no_cell(self, positions: Any, name: str = "positions") -> Array:
-        """See `Framework`."""
-        return self.uploaded(np.eye(3, dtype=self.reals(name, positions, ("N", 3)).dtype))
+        return self.unit(self.reals(name, positions, ("N", 3)).dtype)
 
     def opened(self, system: System, pbc: Any, own: tuple[float, float]) -> tuple[System, list[float]]:
         """See `Framework`; the cell is read."""
@@ -123,27 +119,32 @@ class Cuda(Stream, Immediate):
         return replace(system, cell=self.uploaded(np.ascontiguousarray(cells))), numbers
 
     def channels(self, charges: Any) -> Sequence[Any]:
-        """See `Framework`; split on the host."""
-        if len(charges.shape) != 2:
-            return [charges]
-        return [self.uploaded(np.ascontiguousarray(x)) for x in self.value("charges", charges).T]
+        if not isinstance(charges, Array) or charges.ndim != 2:
+            return Common.channels(charges)
+        rows, sets = charges.shape
+        each = self.transposed(charges, charges.shape)
+        return [part(each, c * rows, (rows,)) for c in range(sets)]
 
     def added(self, arrays: Sequence[Array]) -> Array:
-        """See `Framework`; on the host."""
-        return self.uploaded(Immediate.added([x.numpy() for x in arrays]))
+        """See `Framework`; added in float64, and rounded once."""
+        first = arrays[0]
+        if len(arrays) == 1 or not first.size:
+            return first
+        rows = self.joined([part(x, 0, (1, x.size)) for x in arrays])
+        return self.op("segment_sum", rows, self.one_system(rows, len(rows)), 1)[0].reshape(first.shape)
 
     def stacked(self, arrays: Sequence[Array], axis: int = 1) -> Array:
-        """See `Framework`; on the host."""
-        return self.uploaded(np.stack([x.numpy() for x in arrays], axis))
+        shape = arrays[0].shape
+        each = self.joined([part(x, 0, (1, *shape)) for x in arrays])
+        if axis == 0:
+            return each
+        return self.transposed(each, each.shape[:2]).reshape((shape[0], len(arrays), *shape[1:]))
 
-    def joined(self, arrays: Sequence[Array]) -> Array:
-        """See `Framework`; on the host."""
-        return self.uploaded(np.concatenate([x.numpy() for x in arrays]))
+    def full(self, shape: Sequence[int], x: float, like: Array) -> Array:
+        return self.filled(tuple(shape), like.dtype, x)
 
-    def table(self, name: str, x: Any, shape: Sequence[int | str], system: System, exact: bool = False) -> Array:
-        """See `Framework`."""
-        r = system.positions
-        return self.reals(name, x if isinstance(x, (Array, np.ndarray)) else np.asarray(x, r.dtype), shape, r, exact)
+    def absent(self, like: Array) -> Array:
+        return self.filled((0,), like.dtype, 0.0)
 
     def axes(self, name: str, x: Any, system: System) -> Array:
         """See `Framework`; read, but for integers of each system."""
@@ -152,8 +153,7 @@ class Cuda(Stream, Immediate):
             return x
         return self.indices(_found.axes_of_systems(name, self.value(name, x), system.systems), system.positions)
 
-    def one_system(self, rows: int, system: System) -> Array:
-        """See `Framework`."""
+    def one_system(self, like: Any, rows: int) -> Array:
         return self.filled((rows,), np.int32, 0.0)
 
     def segments(self, arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, int]:
@@ -167,12 +167,12 @@ class Cuda(Stream, Immediate):
             segments = int(part(idx, rows - 1, (1,)).numpy()[0]) + 1 if rows else 0
         return checked, idx, segments
 
-    def transposed(self, x: Any, shape: tuple[int, int]) -> Array:
-        """See `Framework`; on the host."""
-        return self.uploaded(np.ascontiguousarray(Immediate.transposed(x.numpy(), shape)))
+    def transposed(self, x: Array, shape: Sequence[int]) -> Array:
+        """See `Framework`; elements may be arrays themselves. On the host: no copy on a device leaves out elements."""
+        return self.uploaded(x.numpy().reshape(*shape, -1).swapaxes(0, 1).reshape(-1))
 
     def apart(self, idx: Any, columns: int, segments: int) -> Array:
-        """See `Framework`; on the host."""
+        """See `Framework`; on the host, as no op adds integers."""
         return self.uploaded(Numpy.apart(idx.numpy(), columns, segments))
 
     def listed(
@@ -199,7 +199,6 @@ class Cuda(Stream, Immediate):
         return (*map(self.uploaded, _native.full_list(found, atoms)), FULL)
 
     def kept(self, make: Any, key: Any, like: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         found = made_once(make, key, like.dtype)
         return tuple(self.uploaded(x) if isinstance(x, np.ndarray) else x for x in found)
 
@@ -222,10 +221,9 @@ class Cuda(Stream, Immediate):
     outputs = staticmethod(check.outputs)
 
     def energies(self, op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
-        """See `Framework`."""
         of = OPS[f"{op}_total" if wanted.per_system else op]
         dtype = system.positions.dtype
-        batch = (self.filled((0,), dtype, 0.0), system.batch_idx, wanted.prefactor)
+        batch = (self.absent(system.positions), system.batch_idx, wanted.prefactor)
         atoms = check.inputs(system.positions, system.charges, system.cell)
         flat = (*atoms, *(self.of_systems(x, dtype) for x in reals), *batch, *rest)
         results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, self.stream, (), *bits))
@@ -246,10 +244,8 @@ class Cuda(Stream, Immediate):
 
     searched, pair_vectors, pair_inputs = _neighbors.searched, _neighbors.pair_vectors, _neighbors.pair_inputs
     pair_differences = _neighbors.pair_differences
-    columns = staticmethod(_neighbors.columns)
 
     def find_neighbors(self, *given: Any) -> Neighbors:
-        """See `Framework`."""
         return _neighbors.find_neighbors(self, *given)
 
     def values(self, *charges: Any) -> check.Charges:
@@ -262,14 +258,39 @@ class Cuda(Stream, Immediate):
         return x.numpy() if isinstance(x, Array) else x
 
     @staticmethod
-    def has_no_value(x: Any) -> bool:
-        """See `Framework`."""
+    def is_readable(*given: Any) -> bool:
         return False
 
+    is_host = is_readable
+
+    def run(self, call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any] = ()) -> Any:
+        return call(self.stream, *flat, into=into)
+
     @staticmethod
-    def is_readable(*given: Any) -> bool:
-        """See `Framework`."""
-        return False
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
+        if not isinstance(out, Array):
+            check.refuse(name, ON_DEVICE, check.described(out), TypeError)
+        if out.dtype != dtype:
+            check.refuse(name, str(dtype), out.dtype, TypeError)
+        check.fits(name, out, shape)
+        if out._native.read_only:
+            check.refuse(name, "an array that can be written to", "one that is read-only")
+
+    @staticmethod
+    def room(out: Array) -> Array:
+        return out
+
+    @staticmethod
+    def overlap(out: Array, x: Any) -> bool:
+        if not isinstance(x, Array) or not out.size or not x.size:
+            return False
+        (first, behind), (begin, end) = map(_memory, (out, x))
+        return first < end and begin < behind
+
+
+def _memory(x: Array) -> tuple[int, int]:
+    """The addresses of an array's first byte and of the one behind its last."""
+    return x._native.address, x._native.address + x.size * x.dtype.itemsize
 
 
 # Most runs ask for one cell again and again. The key has the cell's value.

@@ -29,29 +29,20 @@ def _search(on: Stream, atoms: tuple[Any, ...], half: bool, capacity: int | None
     return OPS["neighbor_search"].run(VALUE, (*atoms, *rest), on.stream)
 
 
-def columns(pairs: Array) -> Array:
-    """See `Framework`."""
-    return part(pairs, pairs.shape[1], (pairs.shape[1],))
-
-
 def pair_vectors(on: Stream, found: Found, kind: int) -> list[Any]:
-    """See `Framework`."""
     return OPS["pair_vectors"].run(VALUE, pair_inputs(on, found, kind), on.stream)
 
 
 def pair_differences(on: Stream, found: Found, kind: int) -> Any:
-    """See `Framework`."""
     return OPS["pair_differences"].run(VALUE, pair_inputs(on, found, kind), on.stream)[0]
 
 
 def pair_inputs(on: Stream, found: Found, kind: int) -> tuple[Any, ...]:
-    """See `Framework`."""
     h = found.cell
     if len(h) != found.systems:
         # Without a cell no pair is with an image.
-        one = h.numpy() if len(h) else np.eye(3, dtype=h.dtype)[None]
-        h = on.uploaded(np.repeat(one, found.systems, axis=0))
-    return found.positions, h, found.batch_idx, found.ptr, columns(found.pairs), found.shifts, kind + CHECKED
+        h = on.repeated(h[0] if len(h) else on.unit(h.dtype), found.systems)
+    return found.positions, h, found.batch_idx, found.ptr, found.pairs[1], found.shifts, kind + CHECKED
 
 
 def find_neighbors(
@@ -64,7 +55,7 @@ def find_neighbors(
     r, h, *_ = atoms = _atoms(on, positions, cutoff, cell, pbc, batch_idx, batch_ptr)
     pairs, ptr, shifts = _search(on, atoms, False, None)
     at, axes = None if cell is None else h, axes_of(check.periodic(pbc), cell)
-    return Neighbors(ptr, columns(pairs), shifts, at, None, "rows", len(r), float(cutoff), axes)
+    return Neighbors(ptr, pairs[1], shifts, at, None, "rows", len(r), float(cutoff), axes)
 
 
 def _atoms(

@@ -1,4 +1,4 @@
-"""A stream, and arrays that are checked, made or copied on it."""
+"""A stream, and arrays that are checked, made, copied or joined on it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung import _native
 from madelung.cuda._arrays import Array, filled, part, uploaded
+from madelung.numpy._framework import Numpy
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
@@ -29,20 +30,57 @@ class Stream:
         """An array of one value."""
         return filled(shape, dtype, value, self.stream)
 
+    def write(self, out: Array, x: Array) -> None:
+        """Writes the elements of an array to another one that has as many."""
+        _native.device_write(out._native, x._native, self.stream)
+
+    def joined(self, arrays: Sequence[Array]) -> Array:
+        """Arrays one after the other along their first axis."""
+        first = arrays[0]
+        out, at = self.filled((sum(map(len, arrays)), *first.shape[1:]), first.dtype, 0.0), 0
+        for x in arrays:
+            if x.size:
+                self.write(part(out, at, x.shape), x)
+                at += x.size
+        return out
+
+    def repeated(self, x: Array, times: int) -> Array:
+        """Copies of an array along a new first axis."""
+        out, there, size = self.filled((times, *x.shape), x.dtype, 0.0), 0, x.size
+        while there < times:
+            # All that are there make twice as many.
+            more = min(max(there, 1), times - there)
+            self.write(part(out, there * size, (more * size,)), part(out if there else x, 0, (more * size,)))
+            there += more
+        return out
+
+    def unit(self, dtype: Any) -> Array:
+        """The matrix that changes no vector."""
+        row = self.joined([self.filled((1,), dtype, 1.0), self.filled((3,), dtype, 0.0)])
+        return part(self.repeated(row, 3), 0, (3, 3))
+
     def reals(
-        self, name: str, x: Any, shape: tuple[int | str, ...], like: Array | None = None, exact: bool = False
+        self,
+        name: str,
+        x: Any,
+        shape: tuple[int | str, ...],
+        like: Array | None = None,
+        other: str | None = None,
+        exact: bool = False,
     ) -> Array:
-        """A float32 or float64 array, of the dtype of `like` where that is given; `exact`: or integers of the host."""
+        """A float32 or float64 array, as that of `Framework` where `like` is given."""
         if not isinstance(x, Array):
-            return self.uploaded(check.reals(name, x, shape, like, exact))
+            x = check.reals(name, x, shape) if like is None else Numpy.reals(name, x, shape, like, other, exact)
+            return self.uploaded(x)
         if x.dtype not in _FLOATS:
             check.refuse(name, "float32 or float64", x.dtype, TypeError)
         if like is not None and x.dtype != like.dtype:
-            check.refuse(name, check.as_positions(name, like.dtype), x.dtype, TypeError)
+            expected = check.as_positions(name, like.dtype) if other is None else f"{like.dtype}, as `{other}`"
+            check.refuse(name, expected, x.dtype, TypeError)
         check.fits(name, x, shape)
         return x
 
-    def integers(self, name: str, x: Any, shape: Sequence[int | str], system: Any = None) -> Array:
+    def integers(self, name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Array:
         """An array of int32 or int64."""
         if not isinstance(x, Array):
             return self.uploaded(check.integers(name, x, shape))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import _neighbors as _found
 from madelung._functions import lists
-from madelung._functions.framework import Immediate, made_once, with_unit_cells
+from madelung._functions.framework import Common, made_once, with_unit_cells
 from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
@@ -58,41 +58,36 @@ class System:
         return check.charged(*values, self.name)
 
 
-class Jax(Immediate):
+class Jax(Common):
     """The framework of `madelung.jax`: see `madelung._functions.framework.Framework`."""
 
     system = System
 
     @staticmethod
     def outputs(given: tuple[Any, ...]) -> check.Outputs:
-        """See `Framework`."""
         if isinstance(given[0], jax.core.Tracer):
             check.refuse("prefactor", "a number that is known when the function is traced", "a traced array")
         return check.outputs(given)
 
     @staticmethod
     def atoms(system: System) -> tuple[Any, Any, Any]:
-        """See `Framework`."""
         r = system.positions
-        idx = jnp.zeros(len(r), jnp.int32) if system.idx is None else system.idx
+        idx = Jax.one_system(r, len(r)) if system.idx is None else system.idx
         return r, jnp.broadcast_to(system.cell, (system.systems, 3, 3)), idx
 
     @staticmethod
     def op(name: str, *inputs: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         found = OPS[name](*inputs)
         return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
     @classmethod
     def search(cls, name: str, *inputs: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         return cls.op(name, *(lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in inputs))
 
     @staticmethod
     def minimum(
         solve: Callable[..., np.ndarray], both: Callable[..., Any], slopes: Any, start: Any, arrays: tuple[Any, ...]
     ) -> Any:
-        """See `Framework`."""
 
         def on_host(a: Any, x: Any) -> np.ndarray:
             return solve(np.asarray(a, np.float64), np.asarray(x, np.float64)).astype(a.dtype)
@@ -123,7 +118,6 @@ class Jax(Immediate):
 
     @staticmethod
     def numbers(values: Any, like: Any) -> Any:
-        """See `Framework`."""
         return jnp.asarray(values, like.dtype)
 
     @classmethod
@@ -139,7 +133,6 @@ class Jax(Immediate):
 
     @staticmethod
     def where(systems: Any, value: Any, x: Any) -> Any:
-        """See `Framework`."""
         x = jnp.asarray(x)
         value = jnp.asarray(value, x.dtype)
         shape = (-1, *[1] * value.ndim)
@@ -147,17 +140,14 @@ class Jax(Immediate):
 
     @staticmethod
     def indices(values: Any, like: Any) -> Any:
-        """See `Framework`."""
         return jnp.asarray(values)
 
     @staticmethod
     def no_cell(positions: Any, name: str = "positions") -> Any:
-        """See `Framework`."""
         return jnp.eye(3, dtype=given.reals(name, positions, ("N", 3)).dtype)
 
     @staticmethod
     def opened(system: System, pbc: Any, own: tuple[float, float]) -> tuple[System, Any]:
-        """See `Framework`."""
         h, changed = system.cell, copy.copy(system)
         axes = pbc if pbc is None or given.is_traced(pbc) else check.periodic(given.value("pbc", pbc))
         cells, numbers = with_unit_cells(jnp.where, h.reshape(-1, 3, 3), jnp.eye(3, dtype=h.dtype), axes, own)
@@ -166,38 +156,50 @@ class Jax(Immediate):
 
     @staticmethod
     def stacked(arrays: Sequence[Any], axis: int = 1) -> Any:
-        """See `Framework`."""
         return jnp.stack(arrays, axis)
 
     @staticmethod
     def joined(arrays: Sequence[Any]) -> Any:
-        """See `Framework`."""
         return jnp.concatenate(arrays)
 
     @staticmethod
-    def table(name: str, x: Any, shape: Sequence[int | str], system: System, exact: bool = False) -> Any:
-        """See `Framework`."""
-        x = x if isinstance(x, (jax.Array, np.ndarray)) else np.asarray(x, system.positions.dtype)
-        return given.reals(name, x, shape, system.positions, exact)
+    def is_own(x: Any) -> bool:
+        return isinstance(x, jax.Array)
+
+    @staticmethod
+    def reals(
+        name: str, x: Any, shape: Sequence[int | str], like: Any, other: str | None = None, exact: bool = False
+    ) -> Any:
+        if other is None:
+            x = x if isinstance(x, (jax.Array, np.ndarray)) else np.asarray(x, like.dtype)
+            return given.reals(name, x, shape, like, exact)
+        array = given.reals(name, x, shape)
+        if array.dtype != like.dtype:
+            check.refuse(name, f"{like.dtype}, as `{other}`", array.dtype, TypeError)
+        return array
+
+    @staticmethod
+    def full(shape: Sequence[int], x: float, like: Any) -> Any:
+        return jnp.full(tuple(shape), x, like.dtype)
+
+    @staticmethod
+    def absent(like: Any) -> Any:
+        return jnp.zeros(0, like.dtype)
 
     @staticmethod
     def per_system(name: str, x: Any, system: System, signed: bool = False) -> Any:
-        """See `Framework`."""
         return given.per_system(name, x, system.positions, system.systems, signed)
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:
-        """See `Framework`."""
         return None if x is None else given.static(name, x)
 
     @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
-        """See `Framework`."""
+    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
         return given.integers(name, x, shape)
 
     @staticmethod
     def axes(name: str, x: Any, system: System) -> Any:
-        """See `Framework`."""
         if not isinstance(x, jax.Array):
             return jnp.asarray(_found.axes_of_systems(name, x, system.systems))
         rows = (x if x.ndim else jnp.repeat(x, 3)).reshape(-1, *x.shape[-1:] or (3,))
@@ -207,13 +209,11 @@ class Jax(Immediate):
         return jnp.broadcast_to((rows != 0).astype(jnp.int32), (system.systems, 3))
 
     @staticmethod
-    def one_system(rows: int, system: System) -> Any:
-        """See `Framework`."""
+    def one_system(like: Any, rows: int) -> Any:
         return jnp.zeros(rows, jnp.int32)
 
     @staticmethod
     def segments(arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, int]:
-        """See `Framework`."""
         checked = [given.reals(name, x, check.with_features(x)) for name, x in arrays.items()]
         for name, x in zip(arrays, checked):
             check.alike(name, x, next(iter(arrays)), checked[0])
@@ -230,7 +230,6 @@ class Jax(Immediate):
 
     @staticmethod
     def apart(idx: Any, columns: int, segments: int) -> Any:
-        """See `Framework`."""
         return (jnp.arange(columns, dtype=idx.dtype)[:, None] * segments + idx).reshape(-1)
 
     @staticmethod
@@ -286,9 +285,8 @@ class Jax(Immediate):
 
     @staticmethod
     def energies(op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
-        """See `Framework`."""
         r, h, idx = Jax.atoms(system)
-        batch = (jnp.zeros(0, r.dtype), idx, wanted.prefactor)
+        batch = (Jax.absent(r), idx, wanted.prefactor)
         flat = (*check.inputs(r, system.charges, h), *reals, *batch, *rest)
         results = energies(f"{op}_total" if wanted.per_system else op, flat, wanted)
         if wanted.virial and system.single:
@@ -311,27 +309,37 @@ class Jax(Immediate):
 
     @staticmethod
     def places(rows: Any, ptr: Any, width: int) -> Any:
-        """See `Framework`."""
         return Numpy.places(np.asarray(rows), np.asarray(ptr), width)
 
     find_neighbors = staticmethod(_neighbors.find_neighbors)
 
     @staticmethod
     def values(*charges: Any) -> check.Charges:
-        """See `Framework`."""
         return System(*charges).values()
 
     @staticmethod
     def value(name: str, x: Any) -> Any:
-        """See `Framework`."""
         return given.value(name, x) if isinstance(x, jax.Array) else x
 
     has_no_value = staticmethod(given.is_traced)
 
     @staticmethod
     def is_readable(*arrays: Any) -> bool:
-        """See `Framework`."""
         return not given.is_traced(*arrays) and not given.is_remote(*arrays)
+
+    @staticmethod
+    def is_host(x: Any) -> bool:
+        """See `Framework`; what is not known to be there is not."""
+        return Jax.is_readable(x)
+
+    @staticmethod
+    def is_differentiated(x: Any) -> bool:
+        return isinstance(x, jax.core.Tracer) and not given.is_traced(x)
+
+    @staticmethod
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> NoReturn:
+        """See `Framework`; nothing is written to arrays of JAX."""
+        check.refuse(name, "an array of NumPy or PyTorch", "one of JAX, which does not change", TypeError)
 
 
 def _check_rows(rows: np.ndarray, ptr: np.ndarray) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung.jax._ffi import register_ffi_callback
-from madelung.jax._kernels import Arrays
+from madelung.jax._framework import Jax
 from madelung.kernels import Kernel, Op
 from madelung.kernels._body import Body
 
@@ -199,7 +199,7 @@ def jax_callable(
     body.needs(sizes)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        flat = body.flat(Arrays, tuple(map(_own, args)), {name: _own(x) for name, x in kwargs.items()})
+        flat = body.flat(Jax, tuple(map(_own, args)), {name: _own(x) for name, x in kwargs.items()})
         real = next((x.dtype for x, i in zip(flat, body.inputs) if i.part == "real"), jnp.float32)
         types = [jax.dtypes.canonicalize_dtype(out.integer) if out.integer else real for out in body.outputs]
         shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(body.shapes(flat, sizes), types)]

@@ -52,17 +52,14 @@ def searched(
 
 
 def pair_vectors(found: Found, kind: int) -> tuple[jax.Array, jax.Array]:
-    """See `Framework`."""
     return _ops.OPS["pair_vectors"](*pair_inputs(found, kind))
 
 
 def pair_differences(found: Found, kind: int) -> jax.Array:
-    """See `Framework`."""
     return _ops.OPS["pair_differences"](*pair_inputs(found, kind))
 
 
 def pair_inputs(found: Found, kind: int) -> tuple[Any, ...]:
-    """See `Framework`."""
     r, h, systems = found.positions, found.cell, found.systems
     if h is None:
         # No pair is with an image.
@@ -73,7 +70,6 @@ def pair_inputs(found: Found, kind: int) -> tuple[Any, ...]:
 
 
 def spread(x: Any, at: Any, atoms: int, width: int, fill: int = 0) -> jax.Array:
-    """See `Framework`."""
     full = jnp.full((atoms * width, *x.shape[1:]), fill, x.dtype)
     return full.at[at].set(x).reshape(atoms, width, *x.shape[1:])
 

@@ -1,130 +1,24 @@
 """Arguments of a call by their names, as the inputs of an op in its order.
 
-Nothing here knows a framework: each has `Arrays`, in `madelung.numpy`, `madelung.torch`, `madelung.jax` and
-`madelung.cuda`.
+Nothing here knows a framework: each is a `Framework`, as public functions take it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from madelung import _arguments as check
 from madelung import _neighbors, _schema
 from madelung._functions.around import around, within
+from madelung._functions.framework import Framework
 from madelung._schema import CHECKED, DIRECTED, FULL, HALF, is_one_mesh
 from madelung.kernels._types import HashGrid
 
 # A list whose pairs stand once each, in place of a full one.
 _HALF_FILL = 4
-
-
-class Arrays(Protocol):
-    """What the call of an op asks of a framework."""
-
-    # For errors: the arrays that a call takes.
-    kind: str
-
-    @classmethod
-    def opened(cls, given: Mapping[str, Any], stream: Any) -> tuple[Any, Mapping[str, Any]]:
-        """The arrays of a call on a stream, None for the framework's own, and its arguments as they take them."""
-        ...
-
-    @staticmethod
-    def run(call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any] = ()) -> Any:
-        """Calls an op with all inputs in order; `into` has arrays for its results, from `room`."""
-        ...
-
-    @staticmethod
-    def is_own(x: Any) -> bool:
-        """Whether an object is an array of the framework."""
-        ...
-
-    @staticmethod
-    def reals(name: str, x: Any, shape: Sequence[int | str], like: Any, other: str) -> Any:
-        """An array of reals of a shape, of the dtype and beside `like`, which is the argument `other`."""
-        ...
-
-    @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], like: Any) -> Any:
-        """An array of integers of a shape, beside `like`."""
-        ...
-
-    @staticmethod
-    def full(shape: Sequence[Any], x: float, like: Any) -> Any:
-        """An array filled with a number, of the dtype of `like`."""
-        ...
-
-    @staticmethod
-    def zeros(rows: Any, like: Any) -> Any:
-        """The system of rows that are all in one."""
-        ...
-
-    @staticmethod
-    def absent(like: Any) -> Any:
-        """The array that stands for zero."""
-        ...
-
-    @staticmethod
-    def meshes(numbers: Sequence[int]) -> Any:
-        """Integers of the host."""
-        ...
-
-    @staticmethod
-    def is_host(x: Any) -> bool:
-        """Whether an array lies in memory of the host."""
-        ...
-
-    @staticmethod
-    def is_known(x: Any) -> bool:
-        """Whether an array's numbers are there, in memory of the host, and not those of a call that is traced."""
-        ...
-
-    @staticmethod
-    def is_constant(x: Any) -> bool:
-        """Whether no gradient by an argument is asked for, as far as is known before the call."""
-        ...
-
-    @staticmethod
-    def is_differentiated(x: Any) -> bool:
-        """Whether derivatives by an array with known values are taken, which a number read from it would lose."""
-        ...
-
-    @staticmethod
-    def of_host(x: np.ndarray) -> Any:
-        """An array of NumPy as one of the framework, without a copy where there is a way."""
-        ...
-
-    def functions(self, like: Any) -> Any:
-        """The framework as bodies of public functions take it, for arrays beside `like`."""
-        ...
-
-    @staticmethod
-    def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
-        """What a function gives, without derivatives."""
-        ...
-
-    @staticmethod
-    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
-        """Refuses what a result of a shape and dtype, beside `like`, cannot be written to."""
-        ...
-
-    @staticmethod
-    def room(out: Any) -> Any:
-        """The array, if a call can write a result to it; None where the result is to be copied."""
-        ...
-
-    @staticmethod
-    def overlap(out: Any, x: Any) -> bool:
-        """Whether an array lies in the memory of another one."""
-        ...
-
-    @staticmethod
-    def write(out: Any, x: Any) -> None:
-        """Writes an array to another one."""
-        ...
 
 
 def _is_mesh(x: Any) -> bool:
@@ -141,14 +35,15 @@ class Call:
     def __init__(
         self,
         op: _schema.Op,
-        arrays: Arrays,
+        framework: Framework,
         given: Mapping[str, Any],
         names: Mapping[str, str],
         sizes: Mapping[str, Any] | None = None,
         queries: Mapping[str, tuple[str, str]] | None = None,
+        is_recorded: bool = False,
     ) -> None:
-        """`queries`: the positions and the radius that each grid is queried with."""
-        self.op, self.arrays, self._given, self._names = op, arrays, given, names
+        """`queries`: the positions and the radius that each grid is queried with. `is_recorded`: on a tape."""
+        self.op, self.f, self._given, self._names, self._is_recorded = op, framework, given, names, is_recorded
         # Graphs of older versions of PyTorch know no other mapping.
         self._queries = {} if queries is None else queries
         self.dims: dict[str, Any] = {} if sizes is None else dict(sizes)
@@ -169,10 +64,10 @@ class Call:
 
     def _first(self) -> tuple[Any, str]:
         for arg in self.op.args:
-            if arg["kind"] == "real" and self.arrays.is_own(x := self.of(arg)):
+            if arg["kind"] == "real" and self.f.is_own(x := self.of(arg)):
                 return x, self.name(arg)
         names = ", ".join(f"`{self.name(arg)}`" for arg in self.op.args if arg["kind"] == "real")
-        raise TypeError(f"expected {self.arrays.kind} for {names}, got none")
+        raise TypeError(f"expected {self.f.kind} for {names}, got none")
 
     def flat(self) -> list[Any]:
         """The inputs."""
@@ -198,7 +93,7 @@ class Call:
             parts.update({(n, part): x for part, x in found.items()})
         for n, arg in enumerate(self.op.args):
             if parts.get((n, "batch_idx"), False) is None:
-                parts[n, "batch_idx"] = self.arrays.zeros(self._size(arg, "rows"), self.like)
+                parts[n, "batch_idx"] = self.f.one_system(self.like, self._size(arg, "rows"))
         return [
             parts[i.arg, i.part] if (i.arg, i.part) in parts else self._size(self.op.args[i.arg], i.part)
             for i in self.op.inputs
@@ -224,8 +119,8 @@ class Call:
     def _real(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         x = self.of(arg)
         if x is None and arg["zero"]:
-            return {"real": self.arrays.absent(self.like)}
-        return {"real": self._array(arg, x, self.arrays.reals, self.like, self.other)}
+            return {"real": self.f.absent(self.like)}
+        return {"real": self._array(arg, x, self.f.reals, self.like, self.other)}
 
     def _filled(self, arg: Mapping[str, Any]) -> Any:
         name, x = self.name(arg), self.of(arg)
@@ -235,13 +130,13 @@ class Call:
         systems = {a["systems"] for a in self.op.args if "systems" in a}
         if None in sizes or not set(rows) <= systems or arg["kind"] == "ints":
             check.refuse(name, "an array", check.described(x), TypeError)
-        return self.arrays.full(sizes, check.number(name, x), self.like)
+        return self.f.full(sizes, check.number(name, x), self.like)
 
     def _ints(self, arg: Mapping[str, Any]) -> dict[str, Any]:
-        return {"ints": self._array(arg, self.of(arg), self.arrays.integers, self.like)}
+        return {"ints": self._array(arg, self.of(arg), self.f.integers, True)}
 
     def _rows(self, arg: Mapping[str, Any], x: Any) -> Any:
-        idx = self.arrays.integers(self.name(arg), x, (arg["rows"],), self.like)
+        idx = self.f.integers(self.name(arg), x, (arg["rows"],), True)
         self.dims.setdefault(arg["rows"], idx.shape[0])
         return idx
 
@@ -271,19 +166,19 @@ class Call:
             if rows != x.atoms:
                 check.refuse(name, f"neighbors of {rows} rows", x.atoms)
             # What goes through pairs row by row does so call after call through the same rows.
-            if x.form == "clusters" and self.arrays.is_known(x.columns) and not self._in_clusters(arg):
+            if x.form == "clusters" and self.f.is_readable(x.columns) and not self._in_clusters(arg):
                 *rows, kind = _neighbors.rows_of(x)
-                ptr, columns, shifts = map(self.arrays.of_host, rows)
+                ptr, columns, shifts = (self.f.indices(row, self.like) for row in rows)
             else:
                 ptr, columns, shifts, kind = _neighbors.checked(x, x.atoms, None, ())
             # Others may have written to the arrays of a device, where the host does not look at them.
-            kind = kind if self.arrays.is_host(columns) else FULL
+            kind = kind if self.f.is_host(columns) else FULL
         else:
             if not isinstance(x, (tuple, list)) or len(x) not in (3, 4):
                 check.refuse(name, expected, check.described(x), TypeError)
-            both = self.arrays.integers(f"{name}: neighbor_list", x[0], (2, "P"), self.like)
-            ptr = self.arrays.integers(f"{name}: neighbor_ptr", x[1], ("N+1",), self.like)
-            columns, shifts = both[1], self.arrays.integers(f"{name}: neighbor_shifts", x[2], ("P", 3), self.like)
+            both = self.f.integers(f"{name}: neighbor_list", x[0], (2, "P"), True)
+            ptr = self.f.integers(f"{name}: neighbor_ptr", x[1], ("N+1",), True)
+            columns, shifts = both[1], self.f.integers(f"{name}: neighbor_shifts", x[2], ("P", 3), True)
             self.dims.setdefault(arg["rows"], ptr.shape[0] - 1)
             half = len(x) == _HALF_FILL and check.flag(f"{name}: half_fill", x[3])
             kind = DIRECTED if arg["rows"] != arg["columns"] or is_queried else HALF if half else FULL
@@ -293,10 +188,10 @@ class Call:
 
     def _in_clusters(self, arg: Mapping[str, Any]) -> bool:
         """Whether a list is taken in clusters: no gradient is asked for that needs its rows."""
-        left = arg["clusters"]
-        return left is not None and all(
-            [self.arrays.is_constant(self._given.get(self._names.get(name, name))) for name in left]
-        )
+        if arg["clusters"] is None or self._is_recorded:
+            return False
+        left = [x for name in arg["clusters"] if self.f.is_own(x := self._given.get(self._names.get(name, name)))]
+        return not any([self.f.has_no_value(x) or self.f.is_differentiated(x) for x in left])
 
     def _grid(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         """The pairs that a search finds, of values alone: no derivative goes through it."""
@@ -313,12 +208,11 @@ class Call:
         reach = check.positive(self.name(radius), self._scalar(radius)["scalar"])
         options = check.list_options(False, "csr", None, None, grid.capacity, None, False, False)
         batches = self._systems(arg["rows"]), self._systems(arg["columns"])
-        f = self.arrays.functions(self.like)
         try:
-            call = around(f, q, points, cell, grid.pbc, batches)
-            ptr, columns, shifts = within(f, call, reach, options.capacity)
-            if f.is_readable(ptr):
-                check.list_fits(f.value(name, ptr), options)
+            call = around(self.f, q, points, cell, grid.pbc, batches)
+            ptr, columns, shifts = within(self.f, call, reach, options.capacity)
+            if self.f.is_readable(ptr):
+                check.list_fits(self.f.value(name, ptr), options)
         except (TypeError, ValueError, RuntimeError) as error:
             raise _of_grid(error, name, self.name(positions)) from None
         for dim, x in ((arg["columns"], points), (arg["entries"], columns)):
@@ -328,7 +222,7 @@ class Call:
         return {"ptr": ptr, "others": columns, "shifts": shifts, "list_kind": DIRECTED + CHECKED}
 
     def _reals(self, name: str, x: Any, shape: Sequence[int | str]) -> Any:
-        return self.arrays.reals(name, x, shape, self.like, self.other)
+        return self.f.reals(name, x, shape, self.like, self.other)
 
     def _systems(self, rows: str) -> Any:
         """The system of each row in the batch over a dimension; None where there is none."""
@@ -348,12 +242,12 @@ class Call:
         if of_each:
             self.dims.setdefault(arg["systems"], len(each))
             self.counts[name] = arg["systems"], len(each)
-        return {"meshes": self.arrays.meshes(tuple([int(k) for mesh in each for k in mesh]))}
+        return {"meshes": self.f.integer_list(tuple([int(k) for mesh in each for k in mesh]))}
 
     def _scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)
-        if type(x) is not float and self.arrays.is_own(x):
-            if self.arrays.is_differentiated(x):
+        if type(x) is not float and self.f.is_own(x):
+            if self.f.is_differentiated(x):
                 expected = "a number, which has no gradient (annotate it `Array[Real]`, or give one without)"
                 check.refuse(name, expected, "an array that is differentiated", TypeError)
             try:

@@ -76,7 +76,7 @@ class _Call(Call):
 
     def _first(self) -> tuple[Any, str]:
         for arg in self.op.args:
-            if arg["kind"] in ("real", "any") and self.arrays.is_own(x := self.of(arg)):
+            if arg["kind"] in ("real", "any") and self.f.is_own(x := self.of(arg)):
                 return x, self.name(arg)
         arg = next(arg for arg in self.op.args if arg["kind"] in ("real", "any"))
         got = check.described(self.of(arg))
@@ -88,11 +88,11 @@ class _Call(Call):
             expected = "(neighbor_list, neighbor_ptr, neighbor_shifts), as `neighbors.coo()` gives"
             check.refuse(name, expected, "Neighbors", TypeError)
         parts = super()._pairs(arg)
-        return {**parts, "list": self.arrays.integers(f"{name}: neighbor_list", x[0], (2, "P"), self.like)}
+        return {**parts, "list": self.f.integers(f"{name}: neighbor_list", x[0], (2, "P"), True)}
 
     def _any(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)
-        if not self.arrays.is_own(x):
+        if not self.f.is_own(x):
             check.refuse(name, "an array of the function's framework", check.described(x), TypeError)
         return {"any": x}
 
@@ -178,9 +178,9 @@ class Body:
                     known = ", ".join(sorted(x for x in self.places if x)) or "none"
                     check.refuse(out.name, f"dimensions that an argument has ({known})", size["dim"])
 
-    def flat(self, arrays: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def flat(self, framework: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The inputs of a call, checked."""
-        return _Call(self, arrays, named(self.label, self, {}, args, kwargs), {}).flat()  # type: ignore[arg-type]
+        return _Call(self, framework, named(self.label, self, {}, args, kwargs), {}).flat()  # type: ignore[arg-type]
 
     def arguments(self, flat: Sequence[Any]) -> list[Any]:
         """The function's arguments: batches and lists as a kernel takes them."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,23 +38,23 @@ def _is_on_device(x: Any) -> bool:
     return hasattr(x, "__cuda_array_interface__")
 
 
-def arrays_of(framework: str) -> Any:
-    """The arrays of a framework."""
-    return importlib.import_module(f"madelung.{framework}._kernels").Arrays
+def opened(framework: str, given: Mapping[str, Any], stream: Any) -> tuple[Any, Mapping[str, Any]]:
+    """The `Framework` of a call on a stream (None: the framework's own), and the call's arguments as it takes them."""
+    return importlib.import_module(f"madelung.{framework}._kernels").opened(given, stream)
 
 
 class Calls:
     """An op's functions, one for each framework."""
 
     def __init__(self, target: Callable[[], Any]) -> None:
-        # By framework: its arrays, the op as it has it, and the function that calls it with all inputs in order.
+        # By framework: what opens a call, the op as it has it, and the function that calls it with all inputs in order.
         self.made: dict[str, tuple[Any, Any, Callable[..., Any]]] = {}
 
         def prepare(framework: str) -> bool:
             """Registers the op with a framework where it was not."""
             if framework not in self.made:
                 module = importlib.import_module(f"madelung.{framework}._kernels")
-                self.made[framework] = (module.Arrays, *module.add(target()))
+                self.made[framework] = (module.opened, *module.add(target()))
             return True
 
         # `torch.compiler.assume_constant_result`: where the first call is compiled, this runs while it is traced.

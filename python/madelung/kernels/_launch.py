@@ -9,7 +9,7 @@ from typing import Any
 
 from madelung import _arguments as check
 from madelung._neighbors import Neighbors
-from madelung.kernels._frameworks import arrays_of, framework_of
+from madelung.kernels._frameworks import framework_of, opened
 from madelung.kernels._types import HashGrid
 
 
@@ -41,10 +41,10 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], s
         if framework_of([outputs[name]]) == "jax":
             check.refuse(name, "an array that can be written to", "one of JAX")
     framework = framework_of((*inputs.values(), *outputs.values())) if stream is None else "cuda"
-    arrays, given = arrays_of(framework).opened({**inputs, **outputs}, stream)
+    f, given = opened(framework, {**inputs, **outputs}, stream)
     inputs, outputs = ({name: given[name] for name in of} for of in (inputs, outputs))
 
-    def into(op: Any, arrays: Any, flat: Sequence[Any], places: Mapping[str, int]) -> list[Any]:
+    def into(op: Any, flat: Sequence[Any], places: Mapping[str, int]) -> list[Any]:
         """The outputs in the op's order, checked before anything is written; None for those that are copied."""
         if framework == "torch":
             # Its integers of the host are a tensor.
@@ -53,21 +53,18 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], s
         for name, out in outputs.items():
             n = places[name]
             shape = tuple(op.shape(op.outputs[n]["shape"], flat, dims))
-            arrays.check_output(name, out, shape, op.output_dtype(op.outputs[n], flat), flat[op.tensors[0]])
+            f.check_output(name, out, shape, op.output_dtype(op.outputs[n], flat), flat[op.tensors[0]])
             for other, x in others:
-                if arrays.overlap(out, x):
+                if f.overlap(out, x):
                     check.refuse(name, "memory of its own", f"that of `{other}`")
             others.append((name, out))
-            rooms[n] = arrays.room(out)
+            rooms[n] = f.room(out)
         return rooms
 
-    def called(**given: Any) -> Any:
-        return kernel.called((), given, framework=framework, stream=stream, into=into)
-
-    results = arrays.plain(called, inputs)
+    results = f.without_derivatives(lambda: kernel.called((), inputs, framework=framework, stream=stream, into=into))
     for name, x in zip(names, results if isinstance(results, tuple) else (results,)):
         if name in outputs and x is not None:
-            arrays.write(outputs[name], x)
+            f.write(outputs[name], x)
 
 
 def capture(stream: Any, device: int = 0) -> AbstractContextManager[Any]:

@@ -214,18 +214,18 @@ class Op:
         arrays where it is known, and `stream` one of CUDA's for arrays of a device. Before the op runs, `into` gives
         arrays for its results: what lies in one is None."""
         framework = framework_of((*args, *kwargs.values())) if framework is None else framework
-        arrays, op, call = self._calls.of(framework)
+        opened, op, call = self._calls.of(framework)
         names = self._declaration.names
-        given = named(self._declaration.label, op, names, args, kwargs)
-        arrays, given = arrays.opened(given, stream)
-        bound = Call(op, arrays, given, names, sizes, self._declaration.queries)
+        f, given = opened(named(self._declaration.label, op, names, args, kwargs), stream)
+        is_recorded = framework == "numpy" and _tape.is_recording()
+        bound = Call(op, f, given, names, sizes, self._declaration.queries, is_recorded)
         try:
             flat = bound.flat()
-            rooms = into(op, arrays, flat, dict(zip(self.outputs, self._declaration.order))) if into else ()
-            results = arrays.run(call, flat, rooms)
+            rooms = into(op, flat, dict(zip(self.outputs, self._declaration.order))) if into else ()
+            results = f.run(call, flat, rooms)
         except (RuntimeError, ValueError) as error:
             raise self._renamed(error) from None
-        if framework == "numpy" and into is None:
+        if is_recorded and into is None:
             _tape.record(op, given, bound.name, flat, results if isinstance(results, tuple) else (results,))
         order = self._declaration.order
         if not isinstance(results, tuple):

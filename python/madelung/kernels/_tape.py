@@ -118,14 +118,13 @@ def _check_paths(nodes: Sequence[_Node], of: np.ndarray, by: Mapping[str, np.nda
 
 def record(op: Any, given: Any, name: Callable[[Any], str], flat: Sequence[Any], outputs: Sequence[Any]) -> None:
     """Notes a call of an op: `given` are its arguments by name, `flat` the inputs that were made of them."""
-    if is_recording():
-        of_real = {k: given.get(name(op.args[op.inputs[n].arg])) for k, n in enumerate(op.reals)}
-        by = {k: x for k, x in of_real.items() if isinstance(x, np.ndarray)}
-        of_numbers = {name(a): given.get(name(a)) for a in op.args if a["kind"] == "scalar"}
-        numbers = {k: x for k, x in of_numbers.items() if isinstance(x, np.ndarray)}
-        kept = [x.copy() if n in op.reals else x for n, x in enumerate(flat)]
-        smooth = [outputs[n] for n in op.smooth]
-        _note(_Node(list(by.values()), smooth, lambda w: _gradients(op, kept, by, numbers, w), numbers))
+    of_real = {k: given.get(name(op.args[op.inputs[n].arg])) for k, n in enumerate(op.reals)}
+    by = {k: x for k, x in of_real.items() if isinstance(x, np.ndarray)}
+    of_numbers = {name(a): given.get(name(a)) for a in op.args if a["kind"] == "scalar"}
+    numbers = {k: x for k, x in of_numbers.items() if isinstance(x, np.ndarray)}
+    kept = [x.copy() if n in op.reals else x for n, x in enumerate(flat)]
+    smooth = [outputs[n] for n in op.smooth]
+    _note(_Node(list(by.values()), smooth, lambda w: _gradients(op, kept, by, numbers, w), numbers))
 
 
 def _gradients(

@@ -12,7 +12,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung import _native, _neighbors
 from madelung._functions import lists
-from madelung._functions.framework import Found, Immediate, made_once, with_unit_cells
+from madelung._functions.framework import Common, Found, made_once, with_unit_cells
 from madelung._neighbors import NeighborList as _NeighborList
 from madelung._neighbors import Neighbors
 from madelung._schema import CHECKED, FULL, VALUE
@@ -44,6 +44,11 @@ def _is_in_rows(found: check.Neighbors) -> bool:
     return np.array_equal(pairs[0], np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr)))
 
 
+def _dtype(like: Any) -> np.dtype:
+    """The dtype of arrays beside another one, which may be a sequence."""
+    return getattr(like, "dtype", np.dtype(np.float64)).newbyteorder("=")
+
+
 def _spread(x: Any, shape: tuple[int, ...]) -> Any:
     """An array with a row of each system, of one that has these or one row for all."""
     if x.size == math.prod(shape):
@@ -51,21 +56,19 @@ def _spread(x: Any, shape: tuple[int, ...]) -> Any:
     return np.ascontiguousarray(np.broadcast_to(x, shape))
 
 
-class Numpy(Immediate):
+class Numpy(Common):
     """The framework of `madelung.numpy`: see `madelung._functions.framework.Framework`."""
 
     system, outputs = staticmethod(check.charged), staticmethod(check.outputs)
 
     @staticmethod
     def atoms(system: check.Charges) -> tuple[Any, Any, Any]:
-        """See `Framework`."""
         r, idx = system.positions, system.groups.batch_idx
         h = _spread(system.cell, (system.systems, 3, 3))
         return r, h, np.zeros(len(r), np.int32) if idx is None else idx
 
     @staticmethod
     def op(name: str, *inputs: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         try:
             return OPS[name].value(*inputs)
         except (ValueError, MemoryError) as error:
@@ -76,34 +79,28 @@ class Numpy(Immediate):
 
     @staticmethod
     def numbers(values: Any, like: Any) -> Any:
-        """See `Framework`."""
         return values.astype(like.dtype)
 
     @staticmethod
     def minimum(solve: Callable[..., np.ndarray], both: Any, slopes: Any, start: Any, arrays: Any) -> Any:
-        """See `Framework`."""
         return solve(slopes, start).astype(slopes.dtype)
 
     @staticmethod
     def indices(values: Any, like: Any) -> Any:
-        """See `Framework`."""
         return values
 
     @staticmethod
     def where(systems: Any, value: Any, x: Any) -> Any:
-        """See `Framework`."""
         x = np.asarray(x)
         value = np.asarray(value, x.dtype)
         return np.where(np.reshape(systems, (-1, *[1] * value.ndim)), value, x)
 
     @staticmethod
     def no_cell(positions: Any, name: str = "positions") -> Any:
-        """See `Framework`."""
         return np.eye(3, dtype=check.reals(name, positions, ("N", 3)).dtype)
 
     @staticmethod
     def opened(system: check.Charges, pbc: Any, own: tuple[float, float]) -> tuple[check.Charges, Any]:
-        """See `Framework`."""
         h, dtype = system.cell, system.positions.dtype
         cells, numbers = with_unit_cells(
             np.where, h.reshape(-1, 3, 3), np.eye(3, dtype=dtype), check.periodic(pbc), own
@@ -114,24 +111,41 @@ class Numpy(Immediate):
 
     @staticmethod
     def stacked(arrays: Sequence[Any], axis: int = 1) -> Any:
-        """See `Framework`."""
         return np.stack(arrays, axis)
 
     @staticmethod
     def joined(arrays: Sequence[Any]) -> Any:
-        """See `Framework`."""
         return np.concatenate(arrays)
 
     @staticmethod
-    def table(name: str, x: Any, shape: Sequence[int | str], system: check.Charges, exact: bool = False) -> Any:
-        """See `Framework`."""
-        r = system.positions
-        is_own = isinstance(x, np.ndarray) or not hasattr(x, "dtype")
-        return check.reals(name, x if is_own else np.asarray(x, r.dtype), shape, r, exact)
+    def is_own(x: Any) -> bool:
+        """See `Framework`; sequences of numbers become arrays."""
+        return isinstance(x, (np.ndarray, list))
+
+    @staticmethod
+    def reals(
+        name: str, x: Any, shape: Sequence[int | str], like: Any, other: str | None = None, exact: bool = False
+    ) -> Any:
+        if other is None:
+            is_own = isinstance(x, np.ndarray) or not hasattr(x, "dtype")
+            return check.reals(name, x if is_own else np.asarray(x, like.dtype), shape, like, exact)
+        array, dtype = check.reals(name, x, shape), _dtype(like)
+        if array.dtype != dtype:
+            if hasattr(x, "dtype"):
+                check.refuse(name, f"{dtype}, as `{other}`", array.dtype, TypeError)
+            array = array.astype(dtype)
+        return array
+
+    @staticmethod
+    def full(shape: Sequence[int], x: float, like: Any) -> Any:
+        return np.full(shape, x, _dtype(like))
+
+    @staticmethod
+    def absent(like: Any) -> Any:
+        return np.empty(0, _dtype(like))
 
     @staticmethod
     def per_system(name: str, x: Any, system: check.Charges, signed: bool = False) -> Any:
-        """See `Framework`."""
         # A number that float32 does not hold is refused by the op.
         with np.errstate(over="ignore"):
             values = np.array(check.per_system(name, x, system.systems, signed)).astype(system.positions.dtype)
@@ -139,27 +153,22 @@ class Numpy(Immediate):
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:
-        """See `Framework`."""
         return None if x is None else check.positive(name, x)
 
     @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], system: check.Charges) -> Any:
-        """See `Framework`."""
+    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
         return check.integers(name, x, shape)
 
     @staticmethod
     def axes(name: str, x: Any, system: Any) -> np.ndarray:
-        """See `Framework`."""
         return _neighbors.axes_of_systems(name, x, system.systems)
 
     @staticmethod
-    def one_system(rows: int, system: check.Charges) -> Any:
-        """See `Framework`."""
+    def one_system(like: Any, rows: int) -> Any:
         return np.zeros(rows, np.int32)
 
     @staticmethod
     def segments(arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, int]:
-        """See `Framework`."""
         checked = [check.reals(name, x, check.with_features(x)) for name, x in arrays.items()]
         for name, x in zip(arrays, checked):
             check.alike(name, x, next(iter(arrays)), checked[0])
@@ -167,14 +176,12 @@ class Numpy(Immediate):
 
     @staticmethod
     def apart(idx: Any, columns: int, segments: int) -> Any:
-        """See `Framework`."""
         return (np.arange(columns, dtype=idx.dtype)[:, None] * segments + idx).reshape(-1)
 
     @staticmethod
     def listed(
         system: check.Charges, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
     ) -> tuple[Any, ...] | None:
-        """See `Framework`."""
         atoms, (given, *plain) = len(system.positions), lists
         if given is not None:
             if not own and _neighbors.differs(getattr(given, "cell", None), system.cell.reshape(-1, 3, 3)):
@@ -189,20 +196,17 @@ class Numpy(Immediate):
 
     @staticmethod
     def kept(make: Any, key: Any, like: Any) -> tuple[Any, ...]:
-        """See `Framework`."""
         return made_once(make, key, like.dtype)
 
     @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[Any, Any]:
-        """See `Framework`."""
         return check.miller_indices(check.cells(cell), k_cutoff, systems)
 
     @staticmethod
     def energies(op: str, system: check.Charges, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
-        """See `Framework`."""
         of = OPS[f"{op}_total" if wanted.per_system else op]
         r, h, idx = Numpy.atoms(system)
-        batch = (np.empty(0, r.dtype), idx, wanted.prefactor)
+        batch = (Numpy.absent(r), idx, wanted.prefactor)
         flat = (*check.inputs(r, system.charges, h), *reals, *batch, *rest)
         try:
             results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, (), *bits))
@@ -218,7 +222,6 @@ class Numpy(Immediate):
     def searched(
         positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
     ) -> Found:
-        """See `Framework`."""
         r, h, _, idx, systems, *_ = atoms = _atoms(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
         method = (None, "cell_list", "brute_force").index(options.method)
         pairs, ptr, shifts = OPS["neighbor_search"].run(VALUE, (*atoms, options.half_fill, -1, method))
@@ -236,12 +239,10 @@ class Numpy(Immediate):
 
     @staticmethod
     def pair_differences(found: Found, kind: int) -> Any:
-        """See `Framework`."""
         return Numpy.pair_vectors(found, kind)[0]
 
     @staticmethod
     def pair_inputs(found: Found, kind: int) -> tuple[Any, ...]:
-        """See `Framework`."""
         r, systems = found.positions, found.systems
         # Without a cell no pair is with an image.
         h = found.cell if len(found.cell) else np.eye(3, dtype=r.dtype)[None]
@@ -256,7 +257,6 @@ class Numpy(Immediate):
 
     @staticmethod
     def spread(x: Any, at: Any, atoms: int, width: int, fill: int = 0) -> Any:
-        """See `Framework`."""
         try:
             full = np.full((atoms * width, *x.shape[1:]), fill, x.dtype)
         except MemoryError:
@@ -311,23 +311,37 @@ class Numpy(Immediate):
 
     @staticmethod
     def values(*charges: Any) -> check.Charges:
-        """See `Framework`."""
         return check.charged(*charges)
 
     @staticmethod
     def value(name: str, x: Any) -> Any:
-        """See `Framework`."""
         return x
 
     @staticmethod
-    def has_no_value(x: Any) -> bool:
-        """See `Framework`."""
-        return False
+    def is_host(x: Any) -> bool:
+        return True
 
     @staticmethod
-    def is_readable(*given: Any) -> bool:
-        """See `Framework`."""
-        return True
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
+        if not isinstance(out, np.ndarray):
+            check.refuse(name, "an array of NumPy, as the inputs", check.described(out), TypeError)
+        if out.dtype != dtype:
+            check.refuse(name, str(dtype), out.dtype, TypeError)
+        check.fits(name, out, shape)
+        if not out.flags.writeable:
+            check.refuse(name, "an array that can be written to", "one that is read-only")
+
+    @staticmethod
+    def room(out: np.ndarray) -> np.ndarray | None:
+        return out if out.flags.carray and out.size else None
+
+    @staticmethod
+    def overlap(out: np.ndarray, x: Any) -> bool:
+        return isinstance(x, np.ndarray) and np.may_share_memory(out, x)
+
+    @staticmethod
+    def write(out: np.ndarray, x: np.ndarray) -> None:
+        out[...] = x
 
 
 class NeighborList(_NeighborList):

@@ -5,120 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from madelung import _arguments as check
-from madelung._own_streams import OwnStreams
 from madelung._schema import VALUE
-from madelung.kernels import _tape
 from madelung.numpy._framework import Numpy
 from madelung.numpy._ops import Op
 
 
-class Arrays(OwnStreams):
-    """See `madelung.kernels._bind.Arrays`."""
-
-    @staticmethod
-    def is_own(x: Any) -> bool:
-        """See `Arrays`; sequences of numbers become arrays."""
-        return isinstance(x, (np.ndarray, list))
-
-    @staticmethod
-    def reals(name: str, x: Any, shape: Sequence[int | str], like: Any, other: str) -> Any:
-        """See `Arrays`."""
-        array = check.reals(name, x, shape)
-        dtype = getattr(like, "dtype", np.dtype(np.float64)).newbyteorder("=")
-        if array.dtype != dtype:
-            if hasattr(x, "dtype"):
-                check.refuse(name, f"{dtype}, as `{other}`", array.dtype, TypeError)
-            array = array.astype(dtype)
-        return array
-
-    @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], like: Any) -> Any:
-        """See `Arrays`."""
-        return check.integers(name, x, shape)
-
-    @staticmethod
-    def full(shape: Sequence[int], x: float, like: Any) -> Any:
-        """See `Arrays`."""
-        return np.full(shape, x, getattr(like, "dtype", np.float64))
-
-    @staticmethod
-    def zeros(rows: int, like: Any) -> Any:
-        """See `Arrays`."""
-        return np.zeros(rows, np.int32)
-
-    @staticmethod
-    def absent(like: Any) -> Any:
-        """See `Arrays`."""
-        return np.empty(0, getattr(like, "dtype", np.float64))
-
-    @staticmethod
-    def meshes(numbers: Sequence[int]) -> Any:
-        """See `Arrays`."""
-        return numbers
-
-    @staticmethod
-    def is_host(x: Any) -> bool:
-        """See `Arrays`."""
-        return True
-
-    @staticmethod
-    def is_known(x: Any) -> bool:
-        """See `Arrays`."""
-        return True
-
-    @staticmethod
-    def is_constant(x: Any) -> bool:
-        """See `Arrays`."""
-        return not _tape.is_recording()
-
-    @staticmethod
-    def is_differentiated(x: Any) -> bool:
-        """See `Arrays`; tapes find it where a gradient is asked for."""
-        return False
-
-    @staticmethod
-    def of_host(x: np.ndarray) -> Any:
-        """See `Arrays`."""
-        return x
-
-    @staticmethod
-    def functions(like: Any) -> Any:
-        """See `Arrays`."""
-        return Numpy
-
-    @staticmethod
-    def plain(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Any:
-        """See `Arrays`."""
-        return function(**inputs)
-
-    @staticmethod
-    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
-        """See `Arrays`."""
-        if not isinstance(out, np.ndarray):
-            check.refuse(name, "an array of NumPy, as the inputs", check.described(out), TypeError)
-        if out.dtype != dtype:
-            check.refuse(name, str(dtype), out.dtype, TypeError)
-        check.fits(name, out, shape)
-        if not out.flags.writeable:
-            check.refuse(name, "an array that can be written to", "one that is read-only")
-
-    @staticmethod
-    def room(out: np.ndarray) -> np.ndarray | None:
-        """See `Arrays`."""
-        return out if out.flags.carray and out.size else None
-
-    @staticmethod
-    def overlap(out: np.ndarray, x: Any) -> bool:
-        """See `Arrays`."""
-        return isinstance(x, np.ndarray) and np.may_share_memory(out, x)
-
-    @staticmethod
-    def write(out: np.ndarray, x: np.ndarray) -> None:
-        """See `Arrays`."""
-        out[...] = x
+def opened(given: Mapping[str, Any], stream: Any) -> tuple[type[Numpy], Mapping[str, Any]]:
+    """The framework of a call, and its arguments."""
+    return Numpy, given
 
 
 def add(target: Any) -> tuple[Op, Callable[..., Any]]:

@@ -1,8 +1,8 @@
-"""Calls of ops by their names, in every mode."""
+"""PyTorch behind public functions and kernels: the part that is the same in every mode."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 
 from madelung import _arguments as check
 from madelung import _neighbors as _found
-from madelung._functions.framework import Immediate, with_unit_cells
+from madelung._functions.framework import Common, Result, with_unit_cells
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 from madelung.torch._least import Least
@@ -18,17 +18,21 @@ from madelung.torch._least import Least
 _HALF_PRECISION = (torch.float16, torch.bfloat16)
 
 
-class Calls:
-    """The part of a mode that calls ops: see `madelung._functions.framework.Framework`."""
+class Calls(Common):
+    """The part of `madelung._functions.framework.Framework` that is the same in every mode."""
+
+    keeps_room, kept = False, staticmethod(given.kept)
+
+    @staticmethod
+    def is_own(x: Any) -> bool:
+        return isinstance(x, torch.Tensor)
 
     @staticmethod
     def atoms(system: Any) -> tuple[Any, Any, Any]:
-        """See `Framework`."""
         return system.positions, system.lattice, system.atoms
 
     @staticmethod
     def op(name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """See `Framework`."""
         found = getattr(_ops, name)(*inputs)
         return found if isinstance(found, tuple) else (found,)
 
@@ -59,12 +63,10 @@ class Calls:
 
     @staticmethod
     def channels(charges: Any) -> Sequence[Any]:
-        """See `Framework`."""
         return charges.unbind(1) if charges.dim() == 2 else [charges]
 
     @staticmethod
     def opened(system: Any, pbc: Any, own: tuple[float, float]) -> tuple[Any, torch.Tensor]:
-        """See `Framework`."""
         h, axes = system.lattice, pbc
         if pbc is not None and not (isinstance(pbc, torch.Tensor) and given.is_traced(pbc)):
             values = check.periodic(given.view("pbc", pbc) if isinstance(pbc, torch.Tensor) else pbc)
@@ -74,12 +76,10 @@ class Calls:
 
     @staticmethod
     def stacked(arrays: Sequence[torch.Tensor], axis: int = 1) -> torch.Tensor:
-        """See `Framework`."""
         return torch.stack(list(arrays), axis)
 
     @staticmethod
     def joined(arrays: Sequence[torch.Tensor]) -> torch.Tensor:
-        """See `Framework`."""
         return torch.cat(list(arrays))
 
     @staticmethod
@@ -87,79 +87,86 @@ class Calls:
         """See `Framework`: a tensor on the CPU, as the dispatcher's kernels take no lists."""
         return torch.tensor(values, dtype=torch.int64, device="cpu")
 
-    transposed, listing = staticmethod(Immediate.transposed), staticmethod(Immediate.listing)
-    added = staticmethod(Immediate.added)
-
     @staticmethod
     def where(systems: Any, value: Any, x: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         chosen = systems if isinstance(systems, torch.Tensor) else torch.tensor(systems, device=x.device)
         value = x.new_tensor(value)
         return torch.where(chosen.reshape(-1, *[1] * value.dim()), value, x)
 
     @staticmethod
     def minimum(solve: Any, both: Any, slopes: torch.Tensor, start: torch.Tensor, arrays: Any) -> torch.Tensor:
-        """See `Framework`."""
         return Least.apply(solve, both, slopes, start, *arrays)
 
     @staticmethod
     def apart(idx: torch.Tensor, columns: Any, segments: Any) -> torch.Tensor:
-        """See `Framework`."""
         columns = torch.arange(columns, dtype=idx.dtype, device=idx.device)
         return (columns[:, None] * segments + idx).reshape(-1)
 
     @classmethod
     def search(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """See `Framework`."""
         return cls.op(name, *(x.detach() if isinstance(x, torch.Tensor) else x for x in inputs))
-
-    keeps_room, kept = False, staticmethod(given.kept)
 
     @staticmethod
     def numbers(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         return torch.as_tensor(values, dtype=like.dtype, device=like.device)
 
     @staticmethod
-    def table(name: str, x: Any, shape: Sequence[int | str], system: Any, exact: bool = False) -> torch.Tensor:
-        """See `Framework`; the op checks it."""
-        x = x if isinstance(x, torch.Tensor) else given.tensor_of(name, x, system.positions)
-        return given.exact(x, system.positions) if exact else x
+    def reals(
+        name: str,
+        x: Any,
+        shape: Sequence[int | str],
+        like: torch.Tensor,
+        other: str | None = None,
+        exact: bool = False,
+    ) -> torch.Tensor:
+        """See `Framework`; the ops of public functions check theirs."""
+        if other is not None:
+            return given.reals_beside(name, x, shape, like, other)
+        x = x if isinstance(x, torch.Tensor) else given.tensor_of(name, x, like)
+        return given.exact(x, like) if exact else x
+
+    @staticmethod
+    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
+        """See `Framework`; the ops of public functions check theirs."""
+        return given.integers(name, x, shape, None) if by_name else x
+
+    @staticmethod
+    def full(shape: Sequence[Any], x: float, like: torch.Tensor) -> torch.Tensor:
+        return torch.full(list(shape), x, dtype=like.dtype, device=like.device)
 
     @classmethod
     def counted(cls, name: str, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """See `Framework`."""
         return cls.search(name, *inputs)
 
     @staticmethod
     def widened(x: Any) -> Any:
-        """See `Framework`."""
         return x.float() if getattr(x, "dtype", None) in _HALF_PRECISION else x
 
     @staticmethod
     def rounded(x: torch.Tensor, like: Any) -> torch.Tensor:
-        """See `Framework`."""
         return x.to(like.dtype) if getattr(like, "dtype", None) in _HALF_PRECISION else x
 
     @staticmethod
     def taken(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         # Under `vmap` PyTorch 2.7 takes indices of 64 bits alone.
         return x.index_select(0, rows.long() if given.is_transformed(x) else rows)
 
     @staticmethod
-    def flags(x: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
-        return x != 0
-
-    @staticmethod
     def has_no_value(x: Any) -> bool:
-        """See `Framework`."""
         return isinstance(x, torch.Tensor) and given.is_traced(x)
 
     @staticmethod
+    def is_readable(*arrays: Any) -> bool:
+        return True not in [isinstance(x, torch.Tensor) and (not x.is_cpu or given.is_traced(x)) for x in arrays]
+
+    @staticmethod
+    def is_host(x: torch.Tensor) -> bool:
+        return x.is_cpu
+
+    is_differentiated = staticmethod(given.is_differentiated)
+
+    @staticmethod
     def axes(name: str, x: Any, system: Any) -> torch.Tensor:
-        """See `Framework`."""
         if not isinstance(x, torch.Tensor):
             plain = _found.plain_axes(x)
             if plain is not None and plain[0] in ((True,) * 3, (False,) * 3) and len(plain) == 1:
@@ -175,5 +182,41 @@ class Calls:
 
     @staticmethod
     def indices(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         return torch.as_tensor(values, dtype=torch.int32, device=like.device)
+
+    @staticmethod
+    def without_derivatives(function: Callable[[], Result]) -> Result:
+        with torch.no_grad():
+            return function()
+
+    @staticmethod
+    def check_output(name: str, out: Any, shape: Sequence[int], dtype: Any, like: Any) -> None:
+        given.expect(name, out)
+        if out.device != like.device:
+            check.refuse(name, f"a tensor on {like.device}", f"one on {out.device}")
+        if out.dtype != dtype:
+            check.refuse(name, given.short(dtype), given.short(out.dtype), TypeError)
+        check.fits(name, out, shape)
+        if out.requires_grad:
+            check.refuse(name, "a tensor without gradient", "one that requires it")
+        if any([n > 1 and stride == 0 for n, stride in zip(out.shape, out.stride())]):
+            check.refuse(name, "a tensor with memory for each element", "one that was expanded")
+        if out.is_inference() and not torch.is_inference_mode_enabled():
+            check.refuse(name, "a tensor that can be written to", "one of inference mode")
+
+    @staticmethod
+    def overlap(out: torch.Tensor, x: Any) -> bool:
+        if not isinstance(x, torch.Tensor) or not out.numel() or not x.numel():
+            return False
+        (first, behind), (begin, end) = map(_memory, (out, x))
+        return first < end and begin < behind
+
+    @staticmethod
+    def write(out: torch.Tensor, x: torch.Tensor) -> None:
+        out.copy_(x)
+
+
+def _memory(x: torch.Tensor) -> tuple[int, int]:
+    """The addresses of a tensor's first byte and of the one behind its last."""
+    last = sum((n - 1) * stride for n, stride in zip(x.shape, x.stride()))
+    return x.data_ptr(), x.data_ptr() + (last + 1) * x.element_size()

@@ -16,7 +16,7 @@ from torch.autograd import forward_ad as _forward_ad
 
 from madelung import _arguments as check
 from madelung.kernels._body import Body
-from madelung.torch._kernels import Arrays
+from madelung.torch._framework import mode_among
 
 # How calls are dispatched outside of all ops, where autograd sees them.
 with torch.inference_mode(False):
@@ -235,7 +235,8 @@ class CustomOp:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs: one as it is, several as a tuple. Arguments are those of the function, given as to a kernel."""
-        return self._op._given_back(self._op(*self._body.flat(Arrays, args, kwargs)))
+        flat = self._body.flat(mode_among((*args, *kwargs.values())), args, kwargs)
+        return self._op._given_back(self._op(*flat))
 
 
 def custom_op(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -13,7 +13,6 @@ import torch
 from madelung import _arguments as check
 from madelung import _neighbors as _found
 from madelung._functions import lists, requests
-from madelung._functions.framework import Immediate
 from madelung._schema import FULL
 from madelung.torch import _inputs as given
 from madelung.torch import _ops, _search
@@ -85,21 +84,19 @@ class _Mode(Calls):
     # Whether sizes of tensors are numbers.
     reads_sizes = True
 
-    neighbor_list, planned = classmethod(lists.neighbor_list), staticmethod(requests.plan_of)
-    columns, pair_vectors = staticmethod(Immediate.columns), staticmethod(_search.pair_vectors)
+    neighbor_list, pair_vectors = classmethod(lists.neighbor_list), staticmethod(_search.pair_vectors)
     pair_differences, pair_inputs = staticmethod(_search.pair_differences), staticmethod(_search.pair_inputs)
     places, spread = staticmethod(_search.places), staticmethod(_search.spread)
 
     @classmethod
     def system(cls, positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
-        """See `Framework`."""
         if charges is not check.NO_CHARGES and charges.dtype != positions.dtype:
             charges = given.exact(charges, positions)
         if batch_idx is None:
             single = cell.dim() == 2
             if not single and cell.shape[0] != 1:
                 check.refuse("batch_idx", f"the system of each atom, as there are {cell.shape[0]} cells", "None")
-            lattice, atoms = cell.unsqueeze(0) if single else cell, cls.one_system_of(positions, positions.shape[0])
+            lattice, atoms = cell.unsqueeze(0) if single else cell, cls.one_system(positions, positions.shape[0])
             return System(positions, charges, lattice, atoms, 1, single, cell, None)
         if cell.dim() == 3:
             return System(positions, charges, cell, batch_idx, cell.shape[0], False, cell, batch_idx)
@@ -108,7 +105,6 @@ class _Mode(Calls):
 
     @classmethod
     def per_system(cls, name: str, x: Any, system: System, signed: bool = False) -> torch.Tensor:
-        """See `Framework`."""
         positions, systems = system.positions, system.systems
         if type(x) is float or type(x) is int:
             return cls.constant(x, positions, systems)
@@ -123,29 +119,16 @@ class _Mode(Calls):
 
     @staticmethod
     def no_cell(positions: Any, name: str = "positions") -> torch.Tensor:
-        """See `Framework`."""
         return torch.eye(3, dtype=positions.dtype, device=positions.device)
 
     @staticmethod
     def distance(name: str, x: Any) -> float | None:
-        """See `Framework`."""
         return x if x is None or type(x) is float else check.positive(name, x)
-
-    @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], system: System) -> Any:
-        """See `Framework`; the op checks them."""
-        return x
-
-    @classmethod
-    def one_system(cls, rows: int, system: System) -> torch.Tensor:
-        """See `Framework`."""
-        return cls.one_system_of(system.positions, rows)
 
     @classmethod
     def listed(
         cls, system: System, lists: tuple[Any, ...], cutoff: float | None, own: bool = False
     ) -> tuple[Any, ...] | None:
-        """See `Framework`."""
         neighbors, pairs, ptr, shifts, matrix, matrix_shifts, fill_value, half_fill = lists
         if neighbors is not None:
             return cls.found(neighbors, system, cutoff, lists[1:], own)
@@ -168,7 +151,6 @@ class _Mode(Calls):
 
     @classmethod
     def energies(cls, op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
-        """See `Framework`."""
         prefactor, reduction, forces, charge_gradients, virial, hybrid = outputs
         per_system = reduction == "system"
         if not per_system and reduction != "atom":
@@ -182,7 +164,7 @@ class _Mode(Calls):
         unit = prefactor if type(prefactor) is float else check.number("prefactor", prefactor)
         positions, charges, lattice, atoms, _, single, _, _ = system
         inputs = check.inputs(positions, charges, lattice)
-        flat = (*inputs, *reals, cls.no_strain(positions), atoms, unit, *rest)
+        flat = (*inputs, *reals, cls.absent(positions), atoms, unit, *rest)
         return cls.evaluated(e, flat, want, hybrid, single)
 
     @classmethod
@@ -214,13 +196,7 @@ class _Mode(Calls):
 
     @staticmethod
     def value(name: str, x: Any) -> Any:
-        """See `Framework`."""
         return given.view(name, x) if isinstance(x, torch.Tensor) else x
-
-    @staticmethod
-    def is_readable(*arrays: Any) -> bool:
-        """See `Framework`."""
-        return True not in [isinstance(x, torch.Tensor) and (not x.is_cpu or given.is_traced(x)) for x in arrays]
 
     @staticmethod
     def copied(x: torch.Tensor) -> torch.Tensor:
@@ -229,13 +205,7 @@ class _Mode(Calls):
 
     @staticmethod
     def array(values: Any, like: torch.Tensor) -> torch.Tensor:
-        """See `Framework`."""
         return torch.from_numpy(values.copy()).to(like.device)
-
-    @staticmethod
-    def untraced(function: Callable[..., Result], *args: Any) -> Result:
-        """See `Framework`."""
-        return function(*args)
 
 
 def _flag(name: str, x: Any) -> bool:
@@ -260,7 +230,6 @@ class Eager(_Mode):
 
     @staticmethod
     def system(positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
-        """See `Framework`."""
         if batch_idx is None and type(positions) in given.PLAIN and cell.dim() == 2:
             n = positions.shape[0]
             if n <= given.KEPT and (charges is check.NO_CHARGES or charges.dtype is positions.dtype):
@@ -269,14 +238,12 @@ class Eager(_Mode):
 
     @staticmethod
     def per_system(name: str, x: Any, system: System, signed: bool = False) -> torch.Tensor:
-        """See `Framework`."""
         if type(x) is float and type(system.positions) in given.PLAIN:
             return _constant(x, system.positions.dtype, system.systems)
         return _any_per_system(Eager, name, x, system, signed)
 
     @staticmethod
     def energies(op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
-        """See `Framework`."""
         prefactor, reduction, forces, charge_gradients, virial, hybrid = outputs
         if forces is charge_gradients is virial is hybrid is False and reduction == "atom" and type(prefactor) is float:
             inputs, atoms = check.inputs(*system[:3]), system.atoms
@@ -298,13 +265,11 @@ class Eager(_Mode):
     # Constants.
 
     @staticmethod
-    def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
-        """The batch index of `n` rows that all belong to one system."""
+    def one_system(like: torch.Tensor, n: Any) -> torch.Tensor:
         return like.new_zeros(n, dtype=torch.int32) if n > given.KEPT or _is_fake(like) else _zeros(n)
 
     @staticmethod
-    def no_strain(like: torch.Tensor) -> torch.Tensor:
-        """The strain of a call: zero."""
+    def absent(like: torch.Tensor) -> torch.Tensor:
         return _NO_STRAIN
 
     @staticmethod
@@ -354,18 +319,15 @@ class _Made(_Mode):
     """Constants that are made in every call, as they belong to the graph that is compiled or captured."""
 
     @staticmethod
-    def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
-        """See `Eager.one_system_of`."""
+    def one_system(like: torch.Tensor, n: Any) -> torch.Tensor:
         return like.new_zeros(n, dtype=torch.int32)
 
     @staticmethod
-    def no_strain(like: torch.Tensor) -> torch.Tensor:
-        """See `Eager.no_strain`."""
+    def absent(like: torch.Tensor) -> torch.Tensor:
         return like.new_empty(0)
 
     @staticmethod
     def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
-        """See `Eager.constant`."""
         return like.new_full((systems,), value)
 
 
@@ -379,20 +341,17 @@ class Device(_Made):
     find_neighbors = staticmethod(_search.find_neighbors)
 
     @staticmethod
-    def one_system_of(like: torch.Tensor, n: int) -> torch.Tensor:
-        """See `Eager.one_system_of`."""
+    def one_system(like: torch.Tensor, n: Any) -> torch.Tensor:
         if n > given.KEPT or _is_passing(like):
-            return _Made.one_system_of(like, n)
+            return _Made.one_system(like, n)
         return _zeros_on(n, like.device, _stream(like))
 
     @staticmethod
-    def no_strain(like: torch.Tensor) -> torch.Tensor:
-        """See `Eager.no_strain`."""
-        return _Made.no_strain(like) if _is_fake(like) else _empty_on(like.device)
+    def absent(like: torch.Tensor) -> torch.Tensor:
+        return _Made.absent(like) if _is_fake(like) else _empty_on(like.device)
 
     @staticmethod
     def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
-        """See `Eager.constant`."""
         if _is_passing(like):
             return _Made.constant(value, like, systems)
         return _constant_on(value, like.dtype, systems, like.device, _stream(like))
@@ -533,6 +492,18 @@ def mode_of(like: Any) -> type[_Mode]:
     return Eager if like.is_cpu else Device
 
 
+def mode_among(arguments: Iterable[Any]) -> type[_Mode]:
+    """The mode of a kernel's call, by the place of its first tensor."""
+    if is_compiling():
+        return Graph
+    if _is_recorded() or _dispatch_mode(_PROXY) is not None:
+        return Traced
+    for x in arguments:
+        if isinstance(x, torch.Tensor):
+            return Eager if x.is_cpu else Device
+    return Eager
+
+
 def outside_graphs(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """A function that breaks graphs but with a capacity. PyTorch's wrapper for that costs other calls 4 µs."""
     disabled = not_compiled(function)
@@ -555,37 +526,31 @@ class Graph(_Made):
     @staticmethod
     @not_compiled
     def converted(positions: Any, *lists: Any) -> tuple[torch.Tensor, ...] | None:
-        """See `Eager.converted`."""
         return mode_of(positions).converted(positions, *lists)
 
     @staticmethod
     @not_compiled
     def find_neighbors(positions: Any, *others: Any) -> Any:
-        """See `Framework`."""
         return mode_of(positions).find_neighbors(positions, *others)
 
     @staticmethod
     @not_compiled
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `Eager.waves`."""
         return mode_of(cell).waves(cell, k_cutoff, systems)
 
     @staticmethod
     @not_compiled
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
-        """See `Framework`."""
         return function(*args)
 
     planned = staticmethod(requests.plan_in_graph)
 
     @staticmethod
     def plain(e: Energies, flat: Any) -> torch.Tensor:
-        """See `_Mode.plain`."""
         return e.public(*flat)
 
     @staticmethod
     def with_gradients(e: Energies, flat: Any, want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:
-        """See `_Mode.with_gradients`."""
         return e.in_graph(flat, want, hybrid)
 
     @staticmethod
@@ -596,10 +561,16 @@ class Graph(_Made):
 
     @staticmethod
     def constants(values: tuple[float, ...], like: torch.Tensor) -> torch.Tensor:
-        """See `Eager.constants`."""
         return like.new_tensor(values)
 
     @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, ...]:
-        """See `Eager.coo`."""
         return neighbor_ptr, neighbor_list[1], neighbor_shifts, FULL
+
+
+class Traced(Graph):
+    """The mode of kernels' calls in traces, which may leave out gradients: those that search are refused there."""
+
+    @classmethod
+    def system(cls, positions: Any, *others: Any) -> System:
+        return mode_of(positions).system(positions, *others)

@@ -63,7 +63,7 @@ def view(name: str, x: Any, positions: Any = None) -> Any:
             return _values(name, x) if x.is_cuda else x.detach().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
         expected = "float32 or float64" if x.is_floating_point() else "a dtype that NumPy has"
-        raise TypeError(f"`{name}`: expected {expected}, got {_short(x.dtype)} ({error})") from error
+        raise TypeError(f"`{name}`: expected {expected}, got {short(x.dtype)} ({error})") from error
 
 
 def expect(name: str, x: Any, positions: Any = None) -> None:
@@ -92,17 +92,30 @@ def reals_like(name: str, x: Any, shape: Sequence[int | str], positions: Any) ->
     """Checks real numbers as far as possible without reading them."""
     expect(name, x, positions)
     if x.dtype not in _FLOATS or x.dtype != positions.dtype:
-        dtype = check.as_positions(name, _short(positions.dtype))
+        dtype = check.as_positions(name, short(positions.dtype))
         expected = "float32 or float64" if x is positions else dtype
-        check.refuse(name, expected, _short(x.dtype), TypeError)
+        check.refuse(name, expected, short(x.dtype), TypeError)
     check.fits(name, x, shape)
+
+
+def reals_beside(name: str, x: Any, shape: Sequence[int | str], like: torch.Tensor, other: str) -> torch.Tensor:
+    """A tensor of real numbers of the dtype and on the device of another argument."""
+    expect(name, x)
+    if x.device != like.device:
+        check.refuse(name, f"a tensor on {like.device} like `{other}` (`.to(…)` moves it)", f"one on {x.device}")
+    if x.dtype not in _FLOATS:
+        check.refuse(name, "float32 or float64", short(x.dtype), TypeError)
+    if x.dtype != like.dtype:
+        check.refuse(name, f"{short(like.dtype)}, as `{other}`", short(x.dtype), TypeError)
+    check.fits(name, x, shape)
+    return x
 
 
 def integers(name: str, x: Any, shape: Sequence[int | str], positions: Any) -> Any:
     """Checks integers without reading them; they come as int32 or int64."""
     expect(name, x, positions)
     if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
-        check.refuse(name, "integers", _short(x.dtype), TypeError)
+        check.refuse(name, "integers", short(x.dtype), TypeError)
     check.fits(name, x, shape)
     return x if x.dtype in (torch.int32, torch.int64) else x.long()
 
@@ -112,7 +125,8 @@ def exact(x: Any, positions: Any) -> Any:
     return x if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool else x.to(positions.dtype)
 
 
-def _short(dtype: torch.dtype) -> str:
+def short(dtype: torch.dtype) -> str:
+    """The name of a dtype, as NumPy has it."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -184,7 +198,7 @@ def reals(positions: Any, charges: Any, cell: Any) -> tuple[Any, Any, Any]:
         r = view("positions", positions)
     if positions is not None and positions.dtype not in _FLOATS:
         expected = "float32 or float64 (`positions.double()`)"
-        check.refuse("positions", expected, _short(positions.dtype), TypeError)
+        check.refuse("positions", expected, short(positions.dtype), TypeError)
     q = charges if charges is check.NO_CHARGES else view("charges", charges, positions)
     return r, q, view("cell", cell, positions)
 

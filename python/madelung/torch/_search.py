@@ -43,7 +43,6 @@ def columns_of(pairs: Any) -> Any:
 def searched_on_host(
     positions: Any, cutoff: Any, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, options: check.ListOptions
 ) -> Found:
-    """See `Framework`."""
     found = Numpy.searched(*_views(positions, cutoff, cell, pbc, batch_idx, batch_ptr), options)
     pairs, ptr, shifts, of = map(torch.from_numpy, (found.pairs, found.ptr, found.shifts, found.batch_idx))
     return Found(pairs, ptr, shifts, positions, cell, of, found.systems)
@@ -86,17 +85,14 @@ def _kept(cell: Any) -> Any:
 
 
 def pair_vectors(found: Found, kind: int) -> tuple[Tensor, Tensor]:
-    """See `Framework`."""
     return _ops.pair_vectors(*pair_inputs(found, kind))
 
 
 def pair_differences(found: Found, kind: int) -> Tensor:
-    """See `Framework`."""
     return _ops.pair_differences(*pair_inputs(found, kind))
 
 
 def pair_inputs(found: Found, kind: int) -> tuple[Any, ...]:
-    """See `Framework`."""
     r, h, systems = found.positions, found.cell, found.systems
     # Without a cell no pair is with an image.
     h = (torch.eye(3, dtype=r.dtype, device=r.device) if h is None else h).reshape(-1, 3, 3)
@@ -106,14 +102,12 @@ def pair_inputs(found: Found, kind: int) -> tuple[Any, ...]:
 
 
 def places(rows: Tensor, ptr: Tensor, width: int) -> Tensor:
-    """See `Framework`."""
     rows, atoms = rows.long(), len(ptr) - 1
     slots = torch.arange(len(rows), device=rows.device) - ptr[rows]
     return torch.where((rows < atoms) & (slots < width), rows * width + slots, atoms * width)
 
 
 def spread(x: Tensor, at: Tensor, atoms: int, width: int, fill: int = 0) -> Tensor:
-    """See `Framework`."""
     full = x.new_full((atoms * width + 1, *x.shape[1:]), fill)
     return full.index_copy(0, at, x)[:-1].reshape(atoms, width, *x.shape[1:])
 

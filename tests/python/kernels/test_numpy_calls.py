@@ -16,7 +16,7 @@ import madelung.numpy
 from conftest import assert_close
 from kernel_cases import CUTOFF, Case, cases, lennard_jones, on_waves, real_space
 from madelung.kernels import Array, Batch, Out, Real, functions
-from madelung.numpy._kernels import Arrays
+from madelung.numpy._framework import Numpy
 
 Atom, System, Bin = mk.dims("Atom System Bin")
 
@@ -349,7 +349,7 @@ def test_launch_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     both = cases()["real_space"]
     given, expected = {**both.smooth, **both.rest}, both(*both.smooth.values())
     copied = []
-    monkeypatch.setattr(Arrays, "write", staticmethod(lambda out, x: copied.append(out) or np.copyto(out, x)))
+    monkeypatch.setattr(Numpy, "write", staticmethod(lambda out, x: copied.append(out) or np.copyto(out, x)))
     energy, total, wide = np.full(16, np.nan), np.full(2, 7.0), np.zeros((2, 16))
     mk.launch(both.kernel, given, {"energy": energy, "total": total})
     mk.launch(both.kernel, given, {"energy": wide[1]})

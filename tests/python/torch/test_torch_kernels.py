@@ -15,6 +15,8 @@ from kernel_cases import Atom, Case, cases, crystal, lennard_jones, on_waves, te
 from madelung.kernels import Array, Out, Real
 
 torch = required("torch")
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
 pytestmark = pytest.mark.host("kernels of the host")
 
 
@@ -118,6 +120,25 @@ def test_dynamic_graphs() -> None:
     compiled = torch.compile(lambda x, s: scaled(x, s), fullgraph=True, backend="aot_eager", dynamic=True)
     for n, s in ((3, 2.0), (5, 0.5)):
         assert torch.equal(compiled(torch.ones(n), s), torch.full((n,), s))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_traces() -> None:
+    """A trace keeps no tensor of the call that it was made of, and searches are refused in one."""
+
+    def function_of(name: str) -> Any:
+        case, (r, *others), rest = case_of(name)
+        return r, lambda r: case(r, *others, **rest)
+
+    r, energies = function_of("lennard_jones")
+    for trace in (lambda f: torch.jit.trace(f, r), lambda f: make_fx(f)(r)):
+        for a, b in zip(outputs(trace(energies)(0.9 * r)), outputs(energies(0.9 * r)), strict=True):
+            assert torch.equal(a, b)
+    r, energies = function_of("within")
+    with pytest.raises(ValueError, match=r"a call outside of `torch.jit.trace`"):
+        torch.jit.trace(energies, r)
+    with pytest.raises(ValueError, match=r"a call outside of `make_fx`"):
+        make_fx(energies)(r)
 
 
 def test_derivatives_of_functions() -> None:
