@@ -8,7 +8,7 @@ mod sources;
 
 use madelung::Error;
 use madelung::array::{Array, DType, Data, View};
-use madelung::electrostatics::plan::UNBOUNDED;
+use madelung::electrostatics::plan::{UNBOUNDED, unsplit};
 use madelung_bridge::layout::{CHECKED, Part, Type};
 use madelung_bridge::{Entry, NEGATIVE};
 use pyo3::intern;
@@ -21,7 +21,7 @@ use crate::op_call::{member, results};
 use crate::plain::Plain;
 use crate::plain_op::unpacked;
 use checked::MANY;
-use given::{List, are_all, mesh, number, one_system, unit_cell};
+use given::{List, are_all, has_vectors, mesh, number, one_system, unit_cell};
 use sources::{NUMBERS, Place, Source, place, sources};
 
 /// Function whose calls are straight where all inputs of one op are given.
@@ -182,7 +182,9 @@ impl Straight {
         if inputs.in_graph {
             let Some(derived) = &self.derived else { return Ok(None) };
             let mode = derived.mode.bind(py);
-            let Some(flat) = self.objects(mode, &args, list.as_ref(), &inputs)? else { return Ok(None) };
+            let Some(flat) = self.objects(mode, &args, list.as_ref(), &inputs, &constants)? else {
+                return Ok(None);
+            };
             let of = (&derived.energies[reduction], PyTuple::new(py, flat)?, want, false, inputs.single);
             let of = InGraph { arguments: of.into_pyobject(py)?.unbind() };
             return Ok(Some(Bound::new(py, of)?.into_any()));
@@ -322,6 +324,8 @@ impl Straight {
         let plain = self.plain.get();
         let (mut tensors, mut numbers) =
             (Vec::<View<'a>>::with_capacity(self.sources.len()), Vec::with_capacity(4));
+        // Without a cutoff all pairs of open systems count, which may have no cell.
+        let mut may_be_open = false;
         let (mut dtype, mut systems, mut single, mut in_graph, mut cutoff) = (None, 1, true, false, f64::NAN);
         for source in &self.sources {
             let view = match *source {
@@ -339,16 +343,18 @@ impl Straight {
                     Some(view)
                 }
                 Source::Cell(at, false) if args[at.0].is_none() => return Ok(None),
-                Source::Cell(at, _) => {
+                Source::Cell(at, is_optional) => {
                     let Some(cell) = self.cell(&args[at.0], dtype, list)? else { return Ok(None) };
                     (systems, single) = (cell.0.shape()[0], cell.1);
                     in_graph |= !args[at.0].is_none() && plain.requires_graph(&args[at.0])?;
+                    may_be_open = is_optional && (args[at.0].is_none() || !has_vectors(&cell.0));
                     Some(cell.0)
                 }
-                Source::PerSystem(at, n) => {
+                Source::PerSystem(at, n, may_be_zero) => {
                     let x = &args[at.0];
                     match (number(x), dtype) {
                         (Some(x), Some(dtype)) => {
+                            let x = if may_be_zero && x == 0.0 { unsplit(dtype == DType::F32) } else { x };
                             Some(constants[n].get_or_init(|| Array::filled(dtype, &[systems], x)).view())
                         }
                         _ => {
@@ -398,7 +404,9 @@ impl Straight {
                     let of_list = found.map_or(UNBOUNDED, |found| found.cutoff);
                     cutoff = match number(&args[at.0]) {
                         Some(cutoff) if cutoff <= of_list => cutoff,
-                        None if may_be_of_list && args[at.0].is_none() && list.is_some() => of_list,
+                        None if may_be_of_list && !may_be_open && args[at.0].is_none() && list.is_some() => {
+                            of_list
+                        }
                         _ => return Ok(None),
                     };
                     numbers.push(cutoff.to_bits());
@@ -430,6 +438,7 @@ impl Straight {
         args: &[Bound<'py, PyAny>],
         list: Option<&List<'py>>,
         inputs: &Inputs<'_>,
+        constants: &[OnceCell<Array>],
     ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
         let (py, positions) = (mode.py(), &args[0]);
         let mut numbers = inputs.numbers.iter();
@@ -441,8 +450,8 @@ impl Straight {
                 Source::Cell(at, _) if args[at.0].getattr(intern!(py, "ndim"))?.extract::<usize>()? == 2 => {
                     args[at.0].call_method1(intern!(py, "unsqueeze"), (0,))?
                 }
-                Source::PerSystem(at, _) if number(&args[at.0]).is_some() => {
-                    let x = number(&args[at.0]);
+                Source::PerSystem(at, n, _) if number(&args[at.0]).is_some() => {
+                    let x = constants[n].get().and_then(|x| x.view().at(0));
                     mode.call_method1(intern!(py, "constant"), (x, positions, inputs.systems))?
                 }
                 Source::Zero => mode.call_method1(intern!(py, "absent"), (positions,))?,
@@ -452,7 +461,7 @@ impl Straight {
                 }
                 Source::Array(at, _)
                 | Source::Cell(at, _)
-                | Source::PerSystem(at, _)
+                | Source::PerSystem(at, ..)
                 | Source::SystemOf(at, _) => args[at.0].clone(),
                 Source::List(part) => match (part, list) {
                     (Part::Ptr, Some(list)) => list.index.clone(),

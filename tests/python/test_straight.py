@@ -164,7 +164,31 @@ def test_derivatives_are_those_of_other_calls(name, systems, plain):
 
 
 @pytest.mark.parametrize("namespace", ["numpy", pytest.param("torch", marks=has_table)])
-@pytest.mark.parametrize("name", ["lennard_jones", "dsf"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+def test_coulomb_within_a_cutoff_and_without(alpha, dtype, namespace):
+    given = arguments("coulomb", dtype, 0) | {"alpha": alpha, "compute_forces": True}
+    zero = given["cell"] * np.array([[1], [1], [0]], dtype)
+    open_list = mn.find_neighbors(given["positions"], CUTOFF)
+    for change, is_straight in (
+        ({}, True),
+        ({"cutoff": None}, True),
+        ({"cutoff": None, "cell": zero}, False),
+        ({"cutoff": None, "cell": None, "neighbors": open_list}, False),
+        ({"cell": None, "neighbors": open_list}, True),
+        ({"pbc": (True, True, False)}, False),
+    ):
+        at = given | change
+        at = {k: lent(v) for k, v in at.items()} if namespace == "torch" else at
+        straight = (of_torch if namespace == "torch" else of_numpy).STRAIGHT[FUNCTIONS["coulomb"].body]
+        assert (straight(passed("coulomb", at)) is not NotImplemented) == is_straight, change
+        if is_straight:
+            found, other = both("coulomb", at, namespace)
+            assert all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in zip(found, other))
+
+
+@pytest.mark.parametrize("namespace", ["numpy", pytest.param("torch", marks=has_table)])
+@pytest.mark.parametrize("name", ["lennard_jones", "dsf", "coulomb"])
 def test_systems_without_a_cell(name, namespace):
     given = arguments(name, np.float64, 0, has_cell=False)
     given = {k: lent(v) for k, v in given.items()} if namespace == "torch" else given

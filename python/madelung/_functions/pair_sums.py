@@ -52,6 +52,7 @@ from madelung._functions.sum_arguments import arguments
     STREAM,
     returns=ENERGIES_OF_CHANNELS,
     raises=ENERGY_ERRORS,
+    op="ewald_real_space",
 )
 @of_channels
 def coulomb(

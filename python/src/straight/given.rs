@@ -103,6 +103,15 @@ pub(super) fn unit_cell(dtype: DType) -> Option<View<'static>> {
     View::new(data, &[1, 3, 3]).ok()
 }
 
+/// Whether no vector of cells is zero.
+pub(super) fn has_vectors(cells: &View<'_>) -> bool {
+    match cells.data() {
+        Data::F64(rows) => rows.as_chunks().0.iter().all(|vector| *vector != [0.0; 3]),
+        Data::F32(rows) => rows.as_chunks().0.iter().all(|vector| *vector != [0.0; 3]),
+        _ => false,
+    }
+}
+
 /// Whether axes are those of the cell, all of them.
 pub(super) fn are_all(pbc: &Bound<'_, PyAny>) -> bool {
     let is_true = |x: &Bound<'_, PyAny>| x.is(PyBool::new(x.py(), true));

@@ -19,8 +19,9 @@ pub(super) enum Source {
     /// The cell, of all systems or of each; whether it may be left out, as the sum over pairs of a molecule is the same in
     /// any.
     Cell(Place, bool),
-    /// A number of each system, or of all; and which of these inputs it is.
-    PerSystem(Place, usize),
+    /// A number of each system, or of all; which of these inputs it is; and whether 0, its default, says that nothing is split
+    /// by it.
+    PerSystem(Place, usize, bool),
     /// An array that is zero in every call.
     Zero,
     /// The system of each row of a tensor of this number; None where there is one system.
@@ -42,7 +43,7 @@ pub(super) const NUMBERS: usize = 4;
 impl Source {
     pub(super) fn places(&self) -> Vec<Place> {
         match *self {
-            Self::Array(of, _) | Self::Cell(of, _) | Self::PerSystem(of, _) => vec![of],
+            Self::Array(of, _) | Self::Cell(of, _) | Self::PerSystem(of, ..) => vec![of],
             Self::SystemOf(of, _) | Self::Prefactor(of) | Self::Cutoff(of, _) | Self::Taper(of) => vec![of],
             Self::Mesh(nodes, order) => vec![nodes, order],
             Self::Zero | Self::List(_) => vec![],
@@ -81,7 +82,13 @@ pub(super) fn sources(entry: &Entry, parameters: &Parameters<'_>) -> PyResult<Ve
                 let number = numbers_of_systems.next();
                 let none =
                     || exception(Error::argument(name, format!("at most {NUMBERS} such inputs"), "more"));
-                Source::PerSystem(of(name)?, number.ok_or_else(none)?)
+                let at = of(name)?;
+                let is_zero = |default: &Bound<'_, PyAny>| default.extract::<f64>().is_ok_and(|x| x == 0.0);
+                Source::PerSystem(
+                    at,
+                    number.ok_or_else(none)?,
+                    parameters[at.0].1.first().is_some_and(is_zero),
+                )
             }
             (Part::Ints, "miller") => Source::Array(of("miller_indices")?, shape.len()),
             (Part::Real | Part::Ints, name) => Source::Array(of(name)?, shape.len()),

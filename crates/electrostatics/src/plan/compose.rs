@@ -4,7 +4,7 @@ use super::boundaries::Boundaries;
 use super::numbers::OPEN_REACH;
 use super::{
     Atoms, Cells, Edge, Given, Height, Input, Kind, Method, Pairs, Parameter, Plan, Request, Rows, Sum, Term,
-    Terms, UNBOUNDED,
+    Terms, UNBOUNDED, unsplit,
 };
 use madelung_core::{Error, Result};
 
@@ -134,7 +134,7 @@ impl Composer<'_> {
     fn open_power(&self, terms: &mut Vec<Term>, pairs: Input) {
         let law = &self.request.law;
         let atoms = Atoms { lattice: false, charged: self.edges.charged(Edge::Open) };
-        let reals = [vec![Input::Number(self.unsplit())], law.reals()].concat();
+        let reals = [vec![Input::Number(unsplit(self.given.narrow))], law.reals()].concat();
         let rest = vec![pairs, Input::Scalar(UNBOUNDED)];
         let op = |name: &str| format!("{}_{name}", law.prefix());
         terms.push(Term { op: op("real_space"), atoms: atoms.clone(), reals: reals.clone(), rest });
@@ -203,7 +203,7 @@ impl Composer<'_> {
             _ => ("real_space", vec![near, reach.clone()], [1.0, 0.0]),
         };
         let split = if sum == Sum::Pairs && !given.alpha {
-            Input::Number(self.unsplit())
+            Input::Number(unsplit(self.given.narrow))
         } else {
             Input::Argument(Parameter::Alpha)
         };
@@ -221,11 +221,6 @@ impl Composer<'_> {
         let cells = Cells { no_lattice: Rows::Known(vec![false]), upright: None, height: Height::Cell };
         let (chooses, by_extents) = (is_searched, is_searched);
         Ok(Terms { terms, cells, chooses, by_extents, is_direct: false, refuses_slabs: false })
-    }
-
-    /// A splitting parameter at which nothing is split: of float32, squares of wave numbers stay within its range.
-    fn unsplit(&self) -> f64 {
-        if self.given.narrow { 1e-10 } else { 1e-30 }
     }
 
     /// All pairs and waves in one pass.

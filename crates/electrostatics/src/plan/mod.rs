@@ -40,6 +40,11 @@ pub use crate::parameters::accuracy;
 /// Cutoff that no pair of a list exceeds.
 pub const UNBOUNDED: f64 = 1e30;
 
+/// A splitting parameter at which nothing is split; `narrow`: of float32, in whose range squares of wave numbers stay.
+pub fn unsplit(narrow: bool) -> f64 {
+    if narrow { 1e-10 } else { 1e-30 }
+}
+
 /// What is summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sum {
