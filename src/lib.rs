@@ -133,7 +133,7 @@ pub mod electrostatics {
 
     /// Meshes of particle mesh Ewald sums.
     pub mod mesh {
-        pub use madelung_electrostatics::mesh::mesh_dimensions;
+        pub use madelung_electrostatics::mesh::{SPLINE_ORDER, mesh_dimensions};
     }
 }
 

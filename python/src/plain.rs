@@ -3,10 +3,9 @@
 #![expect(unsafe_code, reason = "memory behind objects of Python")]
 
 use madelung::Error;
-use madelung::array::{Array, View};
+use madelung::array::{Array, DType, View};
 use madelung::backend::Context;
-use madelung_bridge::dlpack::{Exchange, Lent, Results};
-use madelung_core::array::Data;
+use madelung_bridge::dlpack::{Exchange, Lent, Results, host_data};
 use numpy::npyffi::{NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, PyArrayObject_fields};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
@@ -15,6 +14,7 @@ use pyo3::types::{PyCapsule, PyType};
 
 use crate::call::{compute, exception};
 use crate::convert::given_any;
+use crate::straight::MANY;
 
 /// A library whose plain arrays are known.
 #[pyclass(frozen, module = "madelung")]
@@ -70,9 +70,10 @@ impl Plain {
 }
 
 impl Plain {
-    /// Plain lists of fewer pairs are checked in every call; PyTorch remembers longer ones that a call has checked.
+    /// Number of pairs from which plain lists go the other way: PyTorch remembers those that a call has checked. NumPy has
+    /// none.
     pub(crate) fn most_pairs(&self) -> usize {
-        if self.is_numpy() { usize::MAX } else { 4096 }
+        if self.is_numpy() { usize::MAX } else { MANY }
     }
 
     /// Whether arrays are those of NumPy.
@@ -95,9 +96,8 @@ impl Plain {
     pub(crate) fn view<'a>(&self, x: &'a Bound<'_, PyAny>) -> PyResult<Option<View<'a>>> {
         let view = self.memory(x)?;
         // Tensors may be the negatives of the numbers in their memory.
-        let is_real =
-            matches!(&self.0, Library::Torch(_)) && view.as_ref().is_some_and(|view| view.dtype().is_real());
-        let is_negative = is_real && x.call_method0(intern!(x.py(), "is_neg"))?.is_truthy()?;
+        let is_negative =
+            view.is_some() && !self.is_numpy() && x.call_method0(intern!(x.py(), "is_neg"))?.is_truthy()?;
         Ok(view.filter(|_| !is_negative))
     }
 
@@ -183,20 +183,9 @@ fn numpy_view<'a>(x: &'a Bound<'_, PyAny>, types: &[Py<PyArrayDescr>; 4]) -> Opt
         .iter()
         .position(|known| dtype.is(known))
         .or_else(|| types.iter().position(|known| dtype.is_equiv_to(known.bind(x.py()))))?;
-    /// # Safety
-    /// There are as many elements of the type, while the reference to the array lives.
-    unsafe fn elements<'a, T>(start: *const std::ffi::c_char, count: usize) -> &'a [T] {
-        // SAFETY: that of the caller.
-        if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start.cast(), count) } }
-    }
-    // SAFETY: the flags say that the elements lie side by side, aligned; the type is that of the dtype.
-    let data = unsafe {
-        match number {
-            0 => Data::F64(elements(start, count)),
-            1 => Data::F32(elements(start, count)),
-            2 => Data::I32(elements(start, count)),
-            _ => Data::I64(elements(start, count)),
-        }
-    };
+    const DTYPES: [DType; 4] = [DType::F64, DType::F32, DType::I32, DType::I64];
+    // SAFETY: the flags say that the elements lie side by side, aligned; the type is that of the dtype. They are there while
+    // the reference to the array lives.
+    let data = unsafe { host_data(DTYPES[number], start.cast(), count) };
     View::new(data, array.shape()).ok()
 }

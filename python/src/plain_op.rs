@@ -9,8 +9,9 @@ use pyo3::types::{PyNotImplemented, PyTuple};
 use crate::op_call::{member, results};
 use crate::plain::Plain;
 
-/// A member of an op on plain arrays. It calls nothing of Python: an op that the dispatcher of a framework runs without the
-/// interpreter's lock would take the lock for held, as one call of this module waits for it.
+/// A member of an op on plain arrays. It calls nothing of Python: while an outer call of this module runs on the thread, the
+/// interpreter's lock counts as held, and a kernel that the dispatcher of a framework runs without it would use Python
+/// unlocked.
 #[pyclass(frozen, module = "madelung")]
 pub(crate) struct PlainOp {
     entry: &'static Entry,

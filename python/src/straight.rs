@@ -20,7 +20,7 @@ use crate::call::exception;
 use crate::op_call::{member, results};
 use crate::plain::Plain;
 use crate::plain_op::unpacked;
-use checked::MANY;
+pub(crate) use checked::MANY;
 use given::{List, are_all, has_vectors, mesh, number, one_system, unit_cell};
 use sources::{NUMBERS, Place, Source, place, sources};
 
@@ -80,8 +80,8 @@ struct Inputs<'a> {
 
 #[pymethods]
 impl Straight {
-    /// Function of an op's values and values with gradients, of energies of atoms and of systems. `parameters`: names and
-    /// defaults, in the order of a call; `groups`: how many of them each argument of a call has, as a tuple; None: one.
+    /// Straight call of the members `targets`: values, and values with gradients, of energies of atoms and of systems.
+    /// `parameters`: names and defaults, in the order of a call; `groups`: how many of them each argument of a call has, as a tuple; None: one.
     /// `derived`: a mode, and the op in it, of energies of atoms and of systems, for calls in graphs of derivatives.
     #[new]
     fn new(
@@ -278,7 +278,7 @@ impl Straight {
             match group {
                 None => args.push(x),
                 Some(count) => {
-                    let members = x.cast_exact::<PyTuple>()?;
+                    let Ok(members) = x.cast_exact::<PyTuple>() else { return Ok(None) };
                     if members.len() != *count {
                         return Ok(None);
                     }
@@ -289,7 +289,7 @@ impl Straight {
         Ok(Some(args))
     }
 
-    /// The cells of systems, and whether there is one alone; of other cells than that of the list none.
+    /// The cells of systems, and whether there is one alone; None where the list was made in another cell.
     fn cell<'a>(
         &self,
         x: &'a Bound<'_, PyAny>,
@@ -343,6 +343,11 @@ impl Straight {
                     Some(view)
                 }
                 Source::Cell(at, false) if args[at.0].is_none() => return Ok(None),
+                Source::Cell(at, _)
+                    if args[at.0].is_none() && self.pbc.is_some_and(|pbc| !args[pbc.0].is_none()) =>
+                {
+                    return Ok(None);
+                }
                 Source::Cell(at, is_optional) => {
                     let Some(cell) = self.cell(&args[at.0], dtype, list)? else { return Ok(None) };
                     (systems, single) = (cell.0.shape()[0], cell.1);
@@ -350,13 +355,14 @@ impl Straight {
                     may_be_open = is_optional && (args[at.0].is_none() || !has_vectors(&cell.0));
                     Some(cell.0)
                 }
-                Source::PerSystem(at, n, may_be_zero) => {
+                Source::PerSystem(at, n, is_number) => {
                     let x = &args[at.0];
                     match (number(x), dtype) {
                         (Some(x), Some(dtype)) => {
-                            let x = if may_be_zero && x == 0.0 { unsplit(dtype == DType::F32) } else { x };
+                            let x = if is_number && x == 0.0 { unsplit(dtype == DType::F32) } else { x };
                             Some(constants[n].get_or_init(|| Array::filled(dtype, &[systems], x)).view())
                         }
+                        _ if is_number => return Ok(None),
                         _ => {
                             let view = plain.view(x)?.filter(|view| view.shape() == [systems]);
                             let is_usual = |view: &View<'_>| Some(view.dtype()) == dtype;

@@ -1,5 +1,6 @@
 """Straight calls, on plain arrays in one call of the extension, beside the way of all other calls."""
 
+import dataclasses
 import gc
 
 import numpy as np
@@ -177,6 +178,7 @@ def test_coulomb_within_a_cutoff_and_without(alpha, dtype, namespace):
         ({"cutoff": None, "cell": None, "neighbors": open_list}, False),
         ({"cell": None, "neighbors": open_list}, True),
         ({"pbc": (True, True, False)}, False),
+        ({"alpha": np.ones(1, dtype)}, False),
     ):
         at = given | change
         at = {k: lent(v) for k, v in at.items()} if namespace == "torch" else at
@@ -187,11 +189,35 @@ def test_coulomb_within_a_cutoff_and_without(alpha, dtype, namespace):
             assert all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in zip(found, other))
 
 
+@has_table
+@pytest.mark.parametrize("rows", [[1, 2], [0, 1, 2]])
+@pytest.mark.parametrize("name", ["ewald_summation", "particle_mesh_ewald"])
+def test_gradients_of_cells_with_open_axes(name, rows):
+    given = arguments(name, np.float64, 0)
+    given["cell"][rows] = 0.0
+    given["neighbors"] = mn.find_neighbors(given["positions"], CUTOFF, given["cell"])
+    given = {k: lent(v) for k, v in given.items()}
+    energies = getattr(mt, name)(**given)
+    given["positions"] = given["positions"].clone().requires_grad_()
+    again = getattr(mt, name)(**given)
+    assert again.requires_grad
+    assert torch.equal(again, energies)
+
+
+@pytest.mark.parametrize("field", [{"atoms": -1}, {"atoms": None}, {"cutoff": None}, {"cell": np.eye(3) * SIDE}])
+def test_lists_that_no_search_made(field):
+    given = arguments("dsf", np.float64, 0)
+    given["neighbors"] = dataclasses.replace(given["neighbors"], **field)
+    assert of_numpy.STRAIGHT[FUNCTIONS["dsf"].body](passed("dsf", given)) is NotImplemented
+
+
 @pytest.mark.parametrize("namespace", ["numpy", pytest.param("torch", marks=has_table)])
 @pytest.mark.parametrize("name", ["lennard_jones", "dsf", "coulomb"])
 def test_systems_without_a_cell(name, namespace):
     given = arguments(name, np.float64, 0, has_cell=False)
     given = {k: lent(v) for k, v in given.items()} if namespace == "torch" else given
+    straight = (of_torch if namespace == "torch" else of_numpy).STRAIGHT[FUNCTIONS[name].body]
+    assert straight(passed(name, given | {"pbc": True})) is NotImplemented
     found, other = both(name, given | {"compute_virial": True}, namespace)
     assert found[0] is not NotImplemented
     assert all(np.array_equal(np.asarray(x), np.asarray(y)) and x.shape == y.shape for x, y in zip(found, other))

@@ -6,7 +6,7 @@
 
 mod exchange;
 
-pub use exchange::{Exchange, Lent, Results};
+pub use exchange::{Exchange, Lent, Results, host_data};
 use madelung_core::array::{Array, DType, Data, Place, View};
 use madelung_core::{Error, Result};
 use std::any::Any;

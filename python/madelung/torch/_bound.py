@@ -18,9 +18,16 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         refuse_foreign("torch", body, stream, given)
     if is_compiling():
         return body(Graph, *given)
-    if body in STRAIGHT and (found := STRAIGHT[body](given)) is not NotImplemented:
-        return Eager.evaluated(*found.arguments) if type(found) is InGraph else found
     try:
+        found = STRAIGHT[body](given) if body in STRAIGHT else NotImplemented
+        if type(found) is InGraph:
+            try:
+                return Eager.evaluated(*found.arguments)
+            except FAILURES:
+                # The body has another way for some cells, and the error of others.
+                pass
+        elif found is not NotImplemented:
+            return found
         return body(mode_of(given[0]), *given)
     except FAILURES as error:
         failure = error

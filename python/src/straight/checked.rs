@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Pairs below which a list is checked in every call.
-pub(super) const MANY: usize = 4096;
+pub(crate) const MANY: usize = 4096;
 
 /// How many lists are remembered.
 const KEPT: usize = 16;
@@ -13,7 +13,8 @@ const KEPT: usize = 16;
 /// The digests of lists.
 static CHECKED: Mutex<VecDeque<u128>> = Mutex::new(VecDeque::new());
 
-/// The digest of a list's arrays, of 128 bits, with their lengths. It costs a fourth of what the check of a list does.
+/// The digest of a list's arrays, of 128 bits, with their lengths. As for every call, nothing is to write to them until it
+/// has ended.
 pub(super) fn digest(arrays: [&[i32]; 3]) -> u128 {
     let mut hash = Xxh3::new();
     for array in arrays {

@@ -1,6 +1,7 @@
 //! Arguments of straight calls.
 
 use madelung::array::{DType, Data, View};
+use madelung::electrostatics::mesh::SPLINE_ORDER;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple, PyType};
@@ -33,15 +34,13 @@ impl<'py> List<'py> {
         if !x.get_type().is(of) || !x.getattr(intern!(py, "pbc"))?.is_none() {
             return Ok(None);
         }
+        let (cutoff, atoms) = (x.getattr(intern!(py, "cutoff"))?, x.getattr(intern!(py, "atoms"))?);
+        let (Ok(cutoff), Ok(atoms)) = (cutoff.extract(), atoms.extract()) else { return Ok(None) };
         Ok(Some(Self {
             index: x.getattr(intern!(py, "index"))?,
             columns: x.getattr(intern!(py, "columns"))?,
             images: x.getattr(intern!(py, "images"))?,
-            found: Some(Found {
-                cell: x.getattr(intern!(py, "cell"))?,
-                cutoff: x.getattr(intern!(py, "cutoff"))?.extract()?,
-                atoms: x.getattr(intern!(py, "atoms"))?.extract()?,
-            }),
+            found: Some(Found { cell: x.getattr(intern!(py, "cell"))?, cutoff, atoms }),
         }))
     }
 
@@ -52,14 +51,15 @@ impl<'py> List<'py> {
         is_there.then_some(Self { index, columns, images, found: None })
     }
 
-    /// The columns; of plain arrays, which for so many pairs at most are taken as they come, where the rows of the pairs are
-    /// those of the offsets.
+    /// The columns. Those of plain arrays only where the first row of the pairs fits the offsets, and where there are fewer
+    /// pairs than [`Plain::most_pairs`].
     pub(super) fn columns<'a>(&'a self, plain: &Plain) -> PyResult<Option<View<'a>>> {
-        let Some(columns) = plain.memory(&self.columns)? else { return Ok(None) };
         if self.found.is_some() {
-            return Ok(Some(columns));
+            return plain.memory(&self.columns);
         }
-        let offsets = plain.memory(&self.index)?;
+        let (Some(columns), offsets) = (plain.view(&self.columns)?, plain.view(&self.index)?) else {
+            return Ok(None);
+        };
         Ok(match (columns.data(), columns.shape(), offsets.map(|offsets| offsets.data())) {
             (Data::I32(pairs), [2, count], Some(Data::I32(ptr))) if *count < plain.most_pairs() => {
                 let (rows, columns) = pairs.split_at(*count);
@@ -80,7 +80,9 @@ impl Found<'_> {
     /// Whether it was made in a cell of these values; None: without one.
     pub(super) fn is_of(&self, cell: Option<&View<'_>>, plain: &Plain) -> PyResult<bool> {
         let Some(cell) = cell else { return Ok(self.cell.is_none()) };
+        let systems = if cell.shape().len() == 2 { 1 } else { cell.shape()[0] };
         let same = |other: View<'_>| match (cell.data(), other.data()) {
+            _ if other.shape() != [systems, 3, 3] => false,
             (Data::F64(a), Data::F64(b)) => a == b,
             (Data::F32(a), Data::F32(b)) => a == b,
             _ => false,
@@ -129,12 +131,10 @@ pub(super) fn number(x: &Bound<'_, PyAny>) -> Option<f64> {
     }
 }
 
-/// Order of the splines on a mesh that is given without one.
-const ORDER: usize = 5;
-
 /// Three nodes and the order of the splines on them.
 pub(super) fn mesh(nodes: &Bound<'_, PyAny>, order: &Bound<'_, PyAny>) -> Option<[u64; 4]> {
-    let order = if order.is_none() { ORDER } else { order.cast_exact::<PyInt>().ok()?.extract().ok()? };
+    let order =
+        if order.is_none() { SPLINE_ORDER } else { order.cast_exact::<PyInt>().ok()?.extract().ok()? };
     let [x, y, z] = nodes.cast_exact::<PyTuple>().ok()?.extract::<[usize; 3]>().ok()?;
     let fits = (4..=8).contains(&order) && [x, y, z].iter().all(|n| *n >= order);
     fits.then_some([x as u64, y as u64, z as u64, order as u64])

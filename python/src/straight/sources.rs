@@ -19,8 +19,8 @@ pub(super) enum Source {
     /// The cell, of all systems or of each; whether it may be left out, as the sum over pairs of a molecule is the same in
     /// any.
     Cell(Place, bool),
-    /// A number of each system, or of all; which of these inputs it is; and whether 0, its default, says that nothing is split
-    /// by it.
+    /// A number of each system, or of all; which of these inputs it is; and whether it is one number, of which 0, its default,
+    /// says that nothing is split by it.
     PerSystem(Place, usize, bool),
     /// An array that is zero in every call.
     Zero,
@@ -43,8 +43,13 @@ pub(super) const NUMBERS: usize = 4;
 impl Source {
     pub(super) fn places(&self) -> Vec<Place> {
         match *self {
-            Self::Array(of, _) | Self::Cell(of, _) | Self::PerSystem(of, ..) => vec![of],
-            Self::SystemOf(of, _) | Self::Prefactor(of) | Self::Cutoff(of, _) | Self::Taper(of) => vec![of],
+            Self::Array(of, _)
+            | Self::Cell(of, _)
+            | Self::PerSystem(of, ..)
+            | Self::SystemOf(of, _)
+            | Self::Prefactor(of)
+            | Self::Cutoff(of, _)
+            | Self::Taper(of) => vec![of],
             Self::Mesh(nodes, order) => vec![nodes, order],
             Self::Zero | Self::List(_) => vec![],
         }

@@ -24,7 +24,8 @@ struct Table {
         unsafe extern "C" fn(*const Tensor, *mut *mut ManagedTensorVersioned, *mut c_void, SetError) -> c_int,
     from_object: *const c_void,
     to_object: unsafe extern "C" fn(*mut ManagedTensorVersioned, *mut *mut c_void) -> c_int,
-    view: unsafe extern "C" fn(*mut c_void, *mut Tensor) -> c_int,
+    /// Null of a library that has none.
+    view: Option<unsafe extern "C" fn(*mut c_void, *mut Tensor) -> c_int>,
 }
 
 /// A library's table.
@@ -63,7 +64,8 @@ impl Exchange {
         // SAFETY: every version of the table begins with its version.
         let version = unsafe { *table.cast::<[u32; 2]>() };
         // SAFETY: the layout is that of this version.
-        (version[0] == VERSION[0]).then(|| Self(unsafe { &*table.cast() }))
+        let table = (version[0] == VERSION[0]).then(|| Self(unsafe { &*table.cast() }));
+        table.filter(|table| table.0.view.is_some())
     }
 
     /// The memory of a tensor on the host in row-major order.
@@ -72,10 +74,11 @@ impl Exchange {
     /// `object` is an object of the table's library, the interpreter is locked, and the tensor keeps its memory, which
     /// nothing writes to, for `'a`.
     pub unsafe fn view<'a>(self, object: *mut c_void) -> Lent<'a> {
+        let Some(look) = self.0.view else { return Lent::Other };
         let mut tensor = std::mem::MaybeUninit::<Tensor>::uninit();
         // SAFETY: the function fills the tensor, or says that it has not.
         let tensor = unsafe {
-            if (self.0.view)(object, tensor.as_mut_ptr()) != 0 {
+            if look(object, tensor.as_mut_ptr()) != 0 {
                 return Lent::Raised;
             }
             tensor.assume_init()
@@ -105,7 +108,7 @@ impl Exchange {
             return Lent::Other;
         }
         // SAFETY: the memory is there, aligned, and has as many elements of this type for `'a`.
-        let view = unsafe { View::new(data(dtype, start, count), shape) };
+        let view = unsafe { View::new(host_data(dtype, start, count), shape) };
         view.map_or(Lent::Other, Lent::View)
     }
 
@@ -149,11 +152,11 @@ impl Exchange {
 /// What went wrong is told by the caller.
 unsafe extern "C" fn not_told(_: *mut c_void, _: *const c_char, _: *const c_char) {}
 
-/// Elements in memory.
+/// Elements in memory of the host; of int32, unless of another of the types that DLPack and ops have.
 ///
 /// # Safety
 /// As for [`std::slice::from_raw_parts`], where there are any.
-unsafe fn data<'a>(dtype: DType, start: *const u8, count: usize) -> Data<'a> {
+pub unsafe fn host_data<'a>(dtype: DType, start: *const u8, count: usize) -> Data<'a> {
     unsafe fn elements<'a, T>(start: *const u8, count: usize) -> &'a [T] {
         // SAFETY: that of the caller.
         if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start.cast(), count) } }
@@ -352,7 +355,7 @@ mod tests {
 
     fn table(major: u32) -> Table {
         let (previous, from_object) = (std::ptr::null(), std::ptr::null());
-        Table { version: [major, 3], previous, allocate, from_object, to_object, view }
+        Table { version: [major, 3], previous, allocate, from_object, to_object, view: Some(view) }
     }
 
     #[test]
