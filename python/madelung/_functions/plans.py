@@ -323,7 +323,7 @@ def _masked(call: Call, value: float, systems: Any, other: tuple[Any, ...]) -> t
 
 
 def _number(call: Call, x: float) -> tuple[Any, ...]:
-    return (call.f.per_system("exponent", x, call.system),)
+    return (call.f.full((call.system.systems,), x, call.system.positions),)
 
 
 def _of_law(call: Call, name: str) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from madelung import _arguments as check
-from madelung._functions.laws import COULOMB
+from madelung._functions.laws import COULOMB, BoundLaw
 
 
 class Arguments(NamedTuple):
@@ -39,16 +39,31 @@ def changed(of: Arguments, **others: Any) -> Arguments:
     return Arguments(*[others[name] if name in others else getattr(of, name) for name in _NAMES])
 
 
-def arguments(positions: Any, charges: Any, cell: Any, batch_idx: Any = None, **given: Any) -> Arguments:
-    """The arguments of a sum; those that are not given are None."""
-    rest = dict.fromkeys(Arguments._fields[4:]) | {
-        "slab_correction": False,
-        "lists": (None,) * 7 + (False,),
-        "miller": (None, None),
-        "mesh": (None, None),
-        "law": COULOMB,
-    }
-    return Arguments(positions, charges, cell, batch_idx, **(rest | given))
+def arguments(
+    positions: Any,
+    charges: Any,
+    cell: Any,
+    batch_idx: Any = None,
+    *,
+    pbc: Any = None,
+    slab_correction: Any = False,
+    slab_height: Any = None,
+    lists: tuple[Any, ...] = (None,) * 7 + (False,),
+    alpha: Any = None,
+    cutoff: Any = None,
+    k_cutoff: Any = None,
+    miller: tuple[Any, Any] = (None, None),
+    mesh: tuple[Any, Any] = (None, None),
+    exclusions: Any = None,
+    law: BoundLaw | None = None,
+    widths: Any = None,
+    accuracy: Any = None,
+    method: Any = None,
+) -> Arguments:
+    """The arguments of a sum."""
+    slabs, parameters = (pbc, slab_correction, slab_height), (alpha, cutoff, k_cutoff, miller, mesh)
+    others = (exclusions, COULOMB if law is None else law, widths, accuracy, method)
+    return Arguments(positions, charges, cell, batch_idx, *slabs, lists, *parameters, *others)
 
 
 def part(positions: Any, charges: Any, cell: Any, batch_idx: Any, **given: Any) -> Arguments:
