@@ -14,7 +14,9 @@ use pyo3::types::{PyCapsule, PyType};
 
 use crate::call::{compute, exception};
 use crate::convert::given_any;
-use crate::straight::MANY;
+
+/// Pairs from which PyTorch remembers that a plain list has been checked: `MANY` of `madelung.torch`.
+const MANY: usize = 4096;
 
 /// A library whose plain arrays are known.
 #[pyclass(frozen, module = "madelung")]

@@ -2,14 +2,13 @@
 //!
 //! What is not plain goes the way of all calls, in Python, and so does a call that fails: that way has the errors.
 
-mod checked;
 mod given;
 mod sources;
 
 use madelung::Error;
 use madelung::array::{Array, DType, Data, View};
 use madelung::electrostatics::plan::{UNBOUNDED, unsplit};
-use madelung_bridge::layout::{CHECKED, Part, Type};
+use madelung_bridge::layout::{CHECKED, Part};
 use madelung_bridge::{Entry, NEGATIVE};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -20,7 +19,6 @@ use crate::call::exception;
 use crate::op_call::{member, results};
 use crate::plain::Plain;
 use crate::plain_op::unpacked;
-pub(crate) use checked::MANY;
 use given::{List, are_all, has_vectors, mesh, number, one_system, unit_cell};
 use sources::{NUMBERS, Place, Source, place, sources};
 
@@ -39,9 +37,6 @@ pub(crate) struct Straight {
     list: Option<[Place; 4]>,
     pbc: Option<Place>,
     reduction: Place,
-    /// The numbers of the list's offsets among the tensors of the op, and of its kind among the numbers.
-    pairs: usize,
-    kind: usize,
     /// Flags that ask for gradients, and the bits of these.
     gradients: Vec<(Place, u64)>,
     /// The bits of gradients whose other sign is returned.
@@ -126,16 +121,8 @@ impl Straight {
         });
         let others = others.collect::<PyResult<_>>()?;
         let derived = derived.map(|(mode, energies)| Derived { mode, energies });
-        let before = |part: Part| {
-            let inputs = entry.inputs.iter().take_while(move |input| input.part != part);
-            let tensors = inputs.clone().filter(|input| input.kind == Type::Tensor).count();
-            (tensors, inputs.count() - tensors)
-        };
-        let (pairs, kind) = (before(Part::Ptr).0, before(Part::ListKind).1);
         Ok(Self {
             plain,
-            pairs,
-            kind,
             neighbors,
             members,
             sources,
@@ -189,11 +176,7 @@ impl Straight {
             let of = InGraph { arguments: of.into_pyobject(py)?.unbind() };
             return Ok(Some(Bound::new(py, of)?.into_any()));
         }
-        let digest = self.digest(&inputs.tensors, list.as_ref());
-        let found = self.evaluated(py, entry, inputs, want, digest.is_some_and(checked::is_known))?;
-        if let (Some(_), Some(digest)) = (&found, digest) {
-            checked::remember(digest);
-        }
+        let found = self.evaluated(py, entry, inputs, want)?;
         let asked =
             |found: Vec<Option<Bound<'py, PyAny>>>| found.into_iter().filter(Option::is_some).collect();
         found.map(|found| unpacked(py, asked(found))).transpose()
@@ -228,19 +211,15 @@ impl Straight {
         }
     }
 
-    /// The results of the op, forces and virials with their sign; `is_full`: whether a list of plain arrays is known to be.
+    /// The results of the op, forces and virials with their sign.
     fn evaluated<'py>(
         &self,
         py: Python<'py>,
         entry: &Entry,
         inputs: Inputs<'_>,
         want: u64,
-        is_full: bool,
     ) -> PyResult<Option<Vec<Option<Bound<'py, PyAny>>>>> {
-        let Inputs { tensors, mut numbers, single, .. } = inputs;
-        if is_full {
-            numbers[self.kind] |= CHECKED.cast_unsigned();
-        }
+        let Inputs { tensors, numbers, single, .. } = inputs;
         let negated = want & self.negated;
         let all = want != 0 && negated == want;
         self.plain.get().run(py, single, |context| {
@@ -252,20 +231,6 @@ impl Straight {
             });
             signed.collect()
         })
-    }
-
-    /// The digest of a long list of plain arrays of NumPy. PyTorch says of a tensor whether it has changed.
-    fn digest(&self, tensors: &[View<'_>], list: Option<&List<'_>>) -> Option<u128> {
-        let is_plain = list.is_some_and(|list| list.found.is_none()) && self.plain.get().is_numpy();
-        let [ptr, columns, shifts] = tensors.get(self.pairs..self.pairs + 3).filter(|_| is_plain)? else {
-            return None;
-        };
-        match (ptr.data(), columns.data(), shifts.data()) {
-            (Data::I32(ptr), Data::I32(columns), Data::I32(shifts)) if columns.len() >= MANY => {
-                Some(checked::digest([ptr, columns, shifts]))
-            }
-            _ => None,
-        }
     }
 
     /// The values of all parameters, each by its place.
