@@ -151,7 +151,7 @@ impl Plain {
                 Some(results) => madelung_bridge_torch::on_host(results, work),
             };
             match done {
-                Err(error @ (Error::Interrupted | Error::Memory { .. })) => Err(error),
+                Err(error @ Error::Interrupted) => Err(error),
                 done => Ok(done.ok()),
             }
         })?;
