@@ -1,6 +1,6 @@
 //! Straight calls: those of one op whose inputs are plain arrays, as the caller gives them, in one call of this module.
 //!
-//! What is not plain goes the way of all calls, in Python, and so does a call that fails: that way has the errors.
+//! Calls of other arrays go the way of all calls, in Python, and so do calls that fail: that way has the errors.
 
 mod given;
 mod sources;
@@ -54,7 +54,7 @@ pub(crate) struct InGraph {
     arguments: Py<PyTuple>,
 }
 
-/// What takes the inputs of calls that belong to a graph of derivatives.
+/// Receiver of the inputs of calls that belong to a graph of derivatives.
 struct Derived {
     /// A framework's mode: see `Eager` of `madelung.torch`.
     mode: Py<PyAny>,

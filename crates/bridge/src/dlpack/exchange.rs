@@ -149,13 +149,13 @@ impl Exchange {
     }
 }
 
-/// What went wrong is told by the caller.
+/// Receiver of a library's error, of which the caller tells in other words.
 unsafe extern "C" fn not_told(_: *mut c_void, _: *const c_char, _: *const c_char) {}
 
 /// Elements in memory of the host; of int32, unless of another of the types that DLPack and ops have.
 ///
 /// # Safety
-/// As for [`std::slice::from_raw_parts`], where there are any.
+/// The conditions of [`std::slice::from_raw_parts`], where there are elements.
 pub unsafe fn host_data<'a>(dtype: DType, start: *const u8, count: usize) -> Data<'a> {
     unsafe fn elements<'a, T>(start: *const u8, count: usize) -> &'a [T] {
         // SAFETY: that of the caller.

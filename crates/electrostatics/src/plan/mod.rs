@@ -45,7 +45,7 @@ pub fn unsplit(narrow: bool) -> f64 {
     if narrow { 1e-10 } else { 1e-30 }
 }
 
-/// What is summed.
+/// Interactions that a sum has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sum {
     /// All of it, the long-range part wave by wave.
@@ -132,7 +132,7 @@ pub struct Given {
 /// Sum that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// What is summed.
+    /// Its interactions.
     pub sum: Sum,
     /// How pairs are summed; None: whichever way costs less.
     pub method: Option<Method>,

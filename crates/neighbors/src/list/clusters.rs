@@ -6,7 +6,7 @@
 use super::candidates::{Search, System, band, is_pair};
 use crate::boxes::{Extent, Tree};
 use madelung_core::Result;
-use madelung_core::array::{collected, filled, push, reserve};
+use madelung_core::array::{Buffer, collected, push, reserve};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::runtime::lanes::packed::{fits, pack};
 use madelung_core::stop::if_asked;
@@ -64,7 +64,10 @@ pub(super) fn clusters(
     batch: &Batch<'_>,
     pool: &dyn Pool,
 ) -> Result<Clusters<'static>> {
-    let points = collected(search.placed.iter().map(|placed| placed.at));
+    // Large scratch is memory that is kept: glibc gives the end of its heap back to the system where many vectors are freed
+    // at once, and each search would touch it anew.
+    let mut points = Buffer::with_capacity(search.placed.len());
+    search.placed.iter().for_each(|placed| points.push(placed.at));
     let wraps = collected(search.placed.iter().map(|placed| placed.wrap));
     let order = SpatialOrder::of_points(&points, wraps, batch, pool);
     let slots = order.slots();
@@ -75,28 +78,25 @@ pub(super) fn clusters(
     let tasks = (count / TASK[0]).clamp(1, TASK[1]);
     let ends: Vec<usize> = (1..=tasks).map(|t| count * t / tasks).collect();
     let first = |t: usize| if t == 0 { 0 } else { ends[t - 1] };
-    let mut clusters = filled(count, (Extent::NONE, [[0.0; WIDTH]; 3]));
-    split_tasks(pool, &mut clusters, &ends, |t, part| {
-        for (c, (extent, places)) in (first(t)..).zip(part) {
-            let mut put = |lane: usize, r: [f64; 3]| (0..3).for_each(|k| places[k][lane] = r[k]);
+    let mut places = Buffer::zeros(count);
+    split_tasks(pool, &mut places, &ends, |t, part: &mut [Places]| {
+        for (c, places) in (first(t)..).zip(part) {
             for (lane, slot) in (c * WIDTH..(c + 1) * WIDTH).enumerate() {
                 let r = at(slot);
-                put(lane, r);
-                if r[0] != f64::INFINITY {
-                    *extent = extent.with(Extent { low: r, high: r });
-                }
+                (0..3).for_each(|k| places[k][lane] = r[k]);
             }
         }
     });
+    let extents = collected(places.iter().map(extent));
     let mut of = vec![];
     reserve(&mut of, count);
     let mut trees = Vec::with_capacity(systems.len());
     for (b, system) in systems.iter().enumerate() {
         let first = of.len();
         of.resize(first + system.atoms.len().div_ceil(WIDTH), b);
-        trees.push(Tree::new(first, clusters[first..of.len()].iter().map(|(extent, _)| *extent).collect()));
+        trees.push(Tree::new(first, extents[first..of.len()].to_vec()));
     }
-    let find = Find { search, slots: &slots, clusters: &clusters };
+    let find = Find { search, slots: &slots, extents: &extents, places: &places };
     let parts: Vec<Part> = map_tasks(pool, tasks, |t| {
         let (mut part, mut scratch) = (Part::default(), Scratch::default());
         for c in first(t)..ends[t] {
@@ -121,14 +121,24 @@ struct Scratch {
 struct Find<'a> {
     search: &'a Search<'a>,
     slots: &'a [i32],
-    /// Box of each cluster, and its atoms, coordinate by coordinate.
-    clusters: &'a [(Extent, [[f64; WIDTH]; 3])],
+    /// Box of each cluster.
+    extents: &'a [Extent],
+    places: &'a [Places],
+}
+
+/// Atoms of a cluster, coordinate by coordinate; those that only fill it up are nowhere.
+type Places = [[f64; WIDTH]; 3];
+
+/// Box of a cluster.
+fn extent(places: &Places) -> Extent {
+    let atoms = (0..WIDTH).map(|lane| places.map(|along| along[lane])).filter(|r| r[0] != f64::INFINITY);
+    atoms.fold(Extent::NONE, |extent, r| extent.with(Extent { low: r, high: r }))
 }
 
 impl Find<'_> {
     /// The runs of the atoms of cluster `c`.
     fn cluster(&self, c: usize, tree: &Tree, system: &System<'_>, scratch: &mut Scratch, part: &mut Part) {
-        let ((own, places), cutoff) = (&self.clusters[c], system.cutoff);
+        let (own, places, cutoff) = (&self.extents[c], &self.places[c], system.cutoff);
         let length = (cutoff + system.slack) * (1.0 + 1e-9);
         let centre: [f64; 3] = std::array::from_fn(|k| 0.5 * (own.low[k] + own.high[k]));
         let scale = 1.0 / cutoff;
@@ -146,7 +156,7 @@ impl Find<'_> {
                 }
             }
         }
-        let blocks = scratch.near.iter().map(|(j, _, origin)| (&self.clusters[*j as usize].1, *origin));
+        let blocks = scratch.near.iter().map(|(j, _, origin)| (&self.places[*j as usize], *origin));
         scratch.points.fill_blocks(&self.search.cpu, blocks, scale);
         // No atom of a box within reach is farther from the centre.
         let half = (0..3).map(|k| own.high[k] - centre[k]).fold(0.0, f64::max);
