@@ -44,10 +44,10 @@ class Call(NamedTuple):
     excluded: Excluded | None
 
 
-def summed(f: Framework, of: Arguments, of_what: Sum, outputs: tuple[Any, ...]) -> Any:
+def summed(f: Framework, of: Arguments, interactions: Sum, outputs: tuple[Any, ...]) -> Any:
     """The results of a sum."""
     try:
-        return _summed(f, of, of_what, outputs)
+        return _summed(f, of, interactions, outputs)
     except (ValueError, RuntimeError):
         # A cell that was refused may have open axes. What is wrong with one that cannot be looked at has been said.
         axes = None
@@ -55,11 +55,11 @@ def summed(f: Framework, of: Arguments, of_what: Sum, outputs: tuple[Any, ...]) 
             axes = open_axes(f, of.cell, of.pbc)
         if axes is None:
             raise
-    return _summed(f, changed(of, pbc=axes), of_what, outputs)
+    return _summed(f, changed(of, pbc=axes), interactions, outputs)
 
 
-def _summed(f: Framework, of: Arguments, of_what: Sum, outputs: tuple[Any, ...]) -> Any:
-    call, inputs = prepared(f, of, of_what)
+def _summed(f: Framework, of: Arguments, interactions: Sum, outputs: tuple[Any, ...]) -> Any:
+    call, inputs = prepared(f, of, interactions)
     if call.plan.parts:
         return _in_parts(f, call.of, call.axes, call.plan.parts, outputs)
     results = evaluated(call, inputs, f.outputs(outputs))
@@ -79,7 +79,7 @@ def _without_slabs(call: Call, results: Any, outputs: tuple[Any, ...]) -> Any:
     return found if isinstance(results, tuple) else found[0]
 
 
-def prepared(f: Framework, of: Arguments, of_what: Sum) -> tuple[Call, list[Any]]:
+def prepared(f: Framework, of: Arguments, interactions: Sum) -> tuple[Call, list[Any]]:
     """A call with all that its plan chooses and searches for, and the inputs of its ops."""
     positions, charges, cell, batch_idx = of.positions, of.charges, of.cell, of.batch_idx
     system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
@@ -89,14 +89,14 @@ def prepared(f: Framework, of: Arguments, of_what: Sum) -> tuple[Call, list[Any]
     cutoff = _cutoff(f, of, system.systems)
     if cutoff is not of.cutoff or accuracy is not of.accuracy:
         of = changed(of, cutoff=cutoff, accuracy=accuracy)
-    request = _request(f, of, system, axes, of_what)
+    request = _request(f, of, system, axes, interactions)
     plan, values = f.planned(request), None
     if is_unread and plan.chooses:
-        return prepared(f, changed(of, pbc=axes_of(f, of.pbc)), of_what)
+        return prepared(f, changed(of, pbc=axes_of(f, of.pbc)), interactions)
     if plan.asks or plan.chooses:
         values = f.untraced(values_of, f, of, system, axes, plan.by_extents)
         if axes is None and values[0] is None:
-            return prepared(f, of._replace(pbc=values[1]), of_what)
+            return prepared(f, of._replace(pbc=values[1]), interactions)
     if plan.refuses_slabs:
         # They are summed as open systems, and NaN in the end.
         axes = axes * (axes.sum(-1) != 2)[:, None]
@@ -152,23 +152,23 @@ def of_other_atoms(call: Call, inputs: list[Any], positions: Any, charges: Any, 
     return call, [_widths(call) if kind == "widths" else x for kind, x in zip(kinds, inputs)]
 
 
-def parameters(f: Framework, of: Arguments, of_what: Sum, is_read: bool = False) -> Numbers:
+def parameters(f: Framework, of: Arguments, interactions: Sum, is_read: bool = False) -> Numbers:
     """The parameters of each system in a sum over a list, and their cost; `is_read`: from values of all arrays."""
     positions, charges, cell, batch_idx = of.positions, of.charges, of.cell, of.batch_idx
     system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
     axes = axes_of(f, of.pbc)
     accuracy = None if of.accuracy is None else check.positive("accuracy", of.accuracy)
     of = of._replace(cutoff=_cutoff(f, of, system.systems), accuracy=accuracy, method="list")
-    request = _request(f, of, system, axes, of_what)
+    request = _request(f, of, system, axes, interactions)
     if is_read:
         request = request._replace(given=request.given._replace(readable=True))
     values = f.untraced(values_of, f, of, system, axes, f.planned(request).by_extents)
     if values[0] is None:
-        return parameters(f, of._replace(pbc=values[1]), of_what, is_read)
+        return parameters(f, of._replace(pbc=values[1]), interactions, is_read)
     return f.untraced(numbers_of, f, of, system, request, values, False)
 
 
-def estimated(f: Framework, of: Arguments, of_what: Sum) -> tuple[Numbers, bool]:
+def estimated(f: Framework, of: Arguments, interactions: Sum) -> tuple[Numbers, bool]:
     """The parameters of systems that are all lattices, and whether there is one that is no batch."""
     rows = open_axes(f, of.cell, of.pbc) if of.pbc is None else axes_of(f, of.pbc)
     for row in rows or ():
@@ -177,7 +177,7 @@ def estimated(f: Framework, of: Arguments, of_what: Sum) -> tuple[Numbers, bool]
             check.refuse("cell" if of.pbc is None else "pbc", expected, list(row))
     # All of its arrays are read, and checked.
     single = f.values(of.positions, of.charges, of.cell, of.batch_idx).single
-    return parameters(f, of, of_what, True), single
+    return parameters(f, of, interactions, True), single
 
 
 def _cutoff(f: Framework, of: Arguments, systems: int) -> Any:
@@ -215,7 +215,7 @@ def _check_widths(f: Framework, of: Arguments, system: Any, request: Request) ->
         check.refuse("cutoff", expected, largest)
 
 
-def _request(f: Framework, of: Arguments, system: Any, axes: Any, of_what: Sum) -> Request:
+def _request(f: Framework, of: Arguments, system: Any, axes: Any, interactions: Sum) -> Request:
     is_unread = not (axes is None or isinstance(axes, tuple))
     given = Given(
         of.alpha is not None,
@@ -243,7 +243,7 @@ def _request(f: Framework, of: Arguments, system: Any, axes: Any, of_what: Sum) 
         for p, x in zip(LISTS.parameters[:-1], of.lists):
             if x is not None:
                 check.refuse(p.name, 'None with `method="direct"`', check.described(x))
-    return Request(of_what, of.method, of.law.planned, None if is_unread else axes, given, None)
+    return Request(interactions, of.method, of.law.planned, None if is_unread else axes, given, None)
 
 
 # Atoms.

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from madelung import _native
 
-# What is summed: the words for Rust's `plan::Sum`.
+# Interactions that a sum has: the words for `plan::Sum` of Rust.
 Sum = Literal["waves", "mesh", "real_space", "reciprocal_space", "mesh_reciprocal_space", "pairs", "shifted"]
 
 
