@@ -735,7 +735,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 that cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls
                 as exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen
                 for `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a
-                cell, that of the cell.
+                cell, that of the cell, whose gap is looked at: without values, in graphs, under transforms and on
+                devices, it is needed there.
             method: "direct": all pairs and waves in one pass, without a list, for systems of some tens to a few hundred
                 atoms and batches of them. The cutoff is then at most the smallest height of the cell, and half of it or
                 all where it is chosen. "list": pairs of a list, which is given or searched for. None: "list" where a
@@ -809,7 +810,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 that cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls
                 as exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen
                 for `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a
-                cell, that of the cell.
+                cell, that of the cell, whose gap is looked at: without values, in graphs, under transforms and on
+                devices, it is needed there.
             batch_idx: (N,), the system of each atom, sorted. None: one system.
 
         Returns:
@@ -1299,7 +1301,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 that cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls
                 as exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen
                 for `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a
-                cell, that of the cell.
+                cell, that of the cell, whose gap is looked at: without values, in graphs, under transforms and on
+                devices, it is needed there.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -1375,7 +1378,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 that cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls
                 as exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen
                 for `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a
-                cell, that of the cell.
+                cell, that of the cell, whose gap is looked at: without values, in graphs, under transforms and on
+                devices, it is needed there.
             batch_idx: (N,), the system of each atom, sorted. None: one system.
 
         Returns:

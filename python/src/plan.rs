@@ -273,8 +273,16 @@ pub(crate) fn sum_numbers<'py>(
 ) -> PyResult<Object<'py>> {
     let systems = Systems { cells: cells(&cell)?, atoms: &atoms, extents: &extents, crowding: &crowding };
     let (alpha, cutoff, k_cutoff, slab_height, mesh_dimensions, spline_order, accuracy) = given;
-    let given =
-        Prescription { alpha, cutoff, k_cutoff, mesh_dimensions, spline_order, slab_height, accuracy };
+    let given = Prescription {
+        alpha,
+        cutoff,
+        k_cutoff,
+        mesh_dimensions,
+        spline_order,
+        slab_height,
+        accuracy,
+        ..Prescription::default()
+    };
     let request = request.into();
     let Plan::Sum(terms) = compose(&request).map_err(exception)? else {
         unreachable!("a sum whose kinds are known")

@@ -4,10 +4,11 @@
 
 mod given;
 mod sources;
+mod sum;
 
-use madelung::Error;
 use madelung::array::{Array, DType, Data, View};
 use madelung::electrostatics::plan::{UNBOUNDED, unsplit};
+use madelung::{Options, Reduction};
 use madelung_bridge::layout::{CHECKED, Part};
 use madelung_bridge::{Entry, NEGATIVE};
 use pyo3::intern;
@@ -15,12 +16,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyNotImplemented, PyTuple, PyType};
 use std::cell::OnceCell;
 
-use crate::call::exception;
 use crate::op_call::{member, results};
 use crate::plain::Plain;
 use crate::plain_op::unpacked;
-use given::{List, are_all, has_vectors, mesh, number, one_system, unit_cell};
-use sources::{NUMBERS, Place, Source, place, sources};
+use given::{List, are_all, mesh, number, one_system, periodic_axes, unit_cell};
+use sources::{NUMBERS, Others, Place, Source, others, place, sources};
+use sum::Sum;
 
 /// Function whose calls are straight where all inputs of one op are given.
 #[pyclass(frozen, module = "madelung")]
@@ -42,7 +43,9 @@ pub(crate) struct Straight {
     /// The bits of gradients whose other sign is returned.
     negated: u64,
     /// All other parameters, which have their defaults in straight calls.
-    others: Vec<(Place, Py<PyAny>)>,
+    others: Others,
+    /// The sum of which the op is a part, for calls of several terms or with open parameters.
+    sum: Option<Sum>,
     derived: Option<Derived>,
 }
 
@@ -112,14 +115,15 @@ impl Straight {
         });
         let list = list.transpose()?;
         let (pbc, reduction) = (place(&parameters, "pbc").ok(), place(&parameters, "energy_reduction")?);
-        let mut used: Vec<Place> = sources.iter().flat_map(Source::places).chain([reduction]).collect();
-        used.extend(gradients.iter().map(|(at, _)| *at).chain(list.into_iter().flatten()).chain(pbc));
-        let rest = parameters.iter().enumerate().filter(|(n, _)| !used.contains(&Place(*n)));
-        let others = rest.map(|(n, (name, default))| match default.first() {
-            Some(default) => Ok((Place(n), default.clone().unbind())),
-            None => Err(exception(Error::argument(name, "a default, as the op has no such input", "none"))),
-        });
-        let others = others.collect::<PyResult<_>>()?;
+        let of_any: Vec<Place> = gradients
+            .iter()
+            .map(|(at, _)| *at)
+            .chain(list.into_iter().flatten())
+            .chain([reduction])
+            .collect();
+        let sum = Sum::of(&entry.op.name, &parameters, &of_any)?;
+        let used: Vec<Place> = sources.iter().flat_map(Source::places).chain(of_any).chain(pbc).collect();
+        let others = others(&parameters, &used)?;
         let derived = derived.map(|(mode, energies)| Derived { mode, energies });
         Ok(Self {
             plain,
@@ -133,6 +137,7 @@ impl Straight {
             gradients,
             negated,
             others,
+            sum,
             derived,
         })
     }
@@ -149,27 +154,65 @@ impl Straight {
     fn called<'py>(&self, given: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (py, plain) = (given.py(), self.plain.get());
         let Some(args) = self.flattened(given)? else { return Ok(None) };
-        if self.others.iter().any(|(at, default)| !args[at.0].is(default))
-            || !self.pbc.is_none_or(|at| are_all(&args[at.0]))
-            || !plain.is_ordinary(py)?
-        {
+        if !plain.is_ordinary(py)? {
             return Ok(None);
         }
         let Some((reduction, want)) = self.asked(&args) else { return Ok(None) };
-        let list = match self.list {
-            Some(places) => match self.list(&args, places)? {
-                None => return Ok(None),
-                list => list,
-            },
-            None => None,
+        let Some(list) = self.list.map_or(Ok(Some(None)), |places| self.list(&args, places))? else {
+            return Ok(None);
         };
+        let found = self.of_one_op(py, &args, list.as_ref(), (reduction, want))?;
+        match &self.sum {
+            Some(sum) if found.is_none() => self.of_sum(py, sum, &args, list.as_ref(), (reduction, want)),
+            _ => Ok(found),
+        }
+    }
+
+    /// The results of a call with plans of their own.
+    fn of_sum<'py>(
+        &self,
+        py: Python<'py>,
+        sum: &Sum,
+        args: &[Bound<'py, PyAny>],
+        list: Option<&List<'py>>,
+        (reduction, want): (usize, u64),
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let is_wanted = |n: usize| self.gradients.get(n).is_some_and(|(_, bit)| want & bit != 0);
+        let options = Options {
+            energy_reduction: if reduction == 1 { Reduction::System } else { Reduction::Atom },
+            compute_forces: is_wanted(0),
+            compute_charge_gradients: is_wanted(1),
+            compute_virial: is_wanted(2),
+            ..Options::default()
+        };
+        let plain = self.plain.get();
+        let Some(given) = sum.read(plain, args, list, options) else { return Ok(None) };
+        let found = plain.run(py, given.single, |context| given.results(context))?;
+        found.map(|found| unpacked(py, found)).transpose()
+    }
+
+    /// The results of a call whose op's inputs are all given.
+    fn of_one_op<'py>(
+        &self,
+        py: Python<'py>,
+        args: &[Bound<'py, PyAny>],
+        list: Option<&List<'py>>,
+        (reduction, want): (usize, u64),
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.others.iter().any(|(at, default)| !args[at.0].is(default))
+            || !self.pbc.is_none_or(|at| are_all(&args[at.0]))
+            || list.and_then(|list| list.found.as_ref()).is_some_and(|found| found.pbc.is_some())
+            || (self.list.is_some() && list.is_none())
+        {
+            return Ok(None);
+        }
         let entry = self.members[reduction][usize::from(want != 0)];
         let constants = [const { OnceCell::new() }; NUMBERS];
-        let Some(inputs) = self.inputs(&args, list.as_ref(), &constants)? else { return Ok(None) };
+        let Some(inputs) = self.inputs(args, list, &constants)? else { return Ok(None) };
         if inputs.in_graph {
             let Some(derived) = &self.derived else { return Ok(None) };
             let mode = derived.mode.bind(py);
-            let Some(flat) = self.objects(mode, &args, list.as_ref(), &inputs, &constants)? else {
+            let Some(flat) = self.objects(mode, args, list, &inputs, &constants)? else {
                 return Ok(None);
             };
             let of = (&derived.energies[reduction], PyTuple::new(py, flat)?, want, false, inputs.single);
@@ -197,18 +240,19 @@ impl Straight {
         Some((reduction, want))
     }
 
-    /// The list of a call, where it is one that a search has made, or pairs, offsets and images.
+    /// The list of a call, if it has one: one that a search has made, or pairs, offsets and images. None of others.
     fn list<'py>(
         &self,
         args: &[Bound<'py, PyAny>],
         [found, arrays @ ..]: [Place; 4],
-    ) -> PyResult<Option<List<'py>>> {
+    ) -> PyResult<Option<Option<List<'py>>>> {
         let arrays = arrays.map(|at| &args[at.0]);
-        match (args[found.0].is_none(), arrays.iter().all(|x| x.is_none())) {
-            (true, false) => Ok(List::of_arrays(arrays)),
-            (false, true) => List::of(&args[found.0], &self.neighbors),
-            _ => Ok(None),
-        }
+        Ok(match (args[found.0].is_none(), arrays.iter().all(|x| x.is_none())) {
+            (true, true) => Some(None),
+            (true, false) => List::of_arrays(arrays).map(Some),
+            (false, true) => List::of(&args[found.0], &self.neighbors)?.map(Some),
+            (false, false) => None,
+        })
     }
 
     /// The results of the op, forces and virials with their sign.
@@ -317,7 +361,8 @@ impl Straight {
                     let Some(cell) = self.cell(&args[at.0], dtype, list)? else { return Ok(None) };
                     (systems, single) = (cell.0.shape()[0], cell.1);
                     in_graph |= !args[at.0].is_none() && plain.requires_graph(&args[at.0])?;
-                    may_be_open = is_optional && (args[at.0].is_none() || !has_vectors(&cell.0));
+                    may_be_open = is_optional
+                        && (args[at.0].is_none() || periodic_axes(&cell.0).as_flattened().contains(&false));
                     Some(cell.0)
                 }
                 Source::PerSystem(at, n, is_number) => {

@@ -227,11 +227,7 @@ def test_systems_without_a_cell(name, namespace):
 OTHERS = {
     "accuracy": lambda of: {"accuracy": 1e-3},
     "slabs": lambda of: {"pbc": (True, True, False), "slab_correction": True},
-    "exclusions": lambda of: {"exclusions": torch.tensor([[0, 1]])},
     "exponent": lambda of: {"exponent": 6},
-    "waves within": lambda of: {"k_cutoff": 3.0, "miller_indices": None, "miller_batch_idx": None},
-    "no list": lambda of: {"neighbors": None},
-    "no alpha": lambda of: {"alpha": None},
     "alpha without axes": lambda of: {"alpha": torch.tensor(ALPHA, dtype=torch.float64)},
     "a longer cutoff": lambda of: {"cutoff": 2 * CUTOFF},
     "hybrid forces": lambda of: {"hybrid_forces": True},
@@ -249,7 +245,6 @@ OTHERS = {
     "another cell": lambda of: {"cell": of["cell"] * 1.001},
     "a cell that is not finite": lambda of: {"cell": of["cell"] * torch.nan},
     "no cell": lambda of: {"cell": None},
-    "no cell of a list, either": lambda of: {"cell": None, "neighbors": mt.find_neighbors(of["positions"], CUTOFF)},
 }
 
 

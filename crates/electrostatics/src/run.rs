@@ -1,12 +1,13 @@
 //! Plans run on the host: what callers of Rust have.
 
+use crate::direct::wave_lines;
 use crate::energies::{Energies, Options, Reduction, results};
 use crate::kvectors::miller_indices_batch;
 use crate::mesh::SPLINE_ORDER;
 use crate::ops::registry;
 use crate::plan::{
     Cells, Chosen, Given, Height, Input, Law, Method, Parameter, Plan, Prescription, Request, Sum, Systems,
-    Term, Terms, UNBOUNDED, accuracy, compose, crowding, extents, gaussian_reach, kinds, numbers, row, slabs,
+    Term, Terms, UNBOUNDED, UNIT, accuracy, compose, crowding, extents, gaussian_reach, kinds, numbers, row,
 };
 use crate::system::{Excluded, System};
 use madelung_core::array::{Array, View};
@@ -26,6 +27,7 @@ pub(crate) fn run_plan(
     options: &Options,
 ) -> Result<Energies> {
     given.check(system.systems())?;
+    accuracy(given.accuracy, system.is_narrow())?;
     let mut request = request_of(system, given, sum, method, pairs.is_some());
     let values = Values::of(system)?;
     let mut plan = compose(&request)?;
@@ -39,7 +41,7 @@ pub(crate) fn run_plan(
         Plan::Ask => unreachable!("the request says the kinds of its systems"),
     };
     let chosen = terms.chooses.then(|| values.chosen(&request, &terms, system, given)).transpose()?;
-    let cells = lattice_cells(system, &terms, given, chosen.as_ref());
+    let cells = lattice_cells(context, system, &terms, given, chosen.as_ref())?;
     let call = Call { context, system, given, pairs, cells, chosen };
     call.check_widths()?;
     let left = system.exclusions.as_ref().map(|x| call.excluded(x)).transpose()?;
@@ -73,7 +75,7 @@ fn request_of(
         cutoff: given.cutoff.is_some(),
         cutoffs: given.cutoff.as_ref().is_some_and(|x| x.len() > 1),
         k_cutoff: given.k_cutoff.is_some(),
-        waves: false,
+        waves: given.waves.is_some(),
         mesh: given.mesh_dimensions.is_some(),
         list: has_list,
         exclusions: system.exclusions.is_some(),
@@ -157,27 +159,33 @@ fn in_parts(
 
 /// The cells of the sum over the lattice.
 fn lattice_cells(
+    context: &Context<'_>,
     system: &System<'_>,
     terms: &Terms,
     given: &Prescription,
     chosen: Option<&Chosen>,
-) -> Vec<[[f64; 3]; 3]> {
-    let Cells { no_lattice, upright, height } = &terms.cells;
-    let of = |(b, cell): (usize, &[[f64; 3]; 3])| {
-        if *row(no_lattice.known(), b) {
-            return std::array::from_fn(|k| std::array::from_fn(|n| f64::from(u8::from(k == n))));
-        }
-        let open = upright.as_ref().and_then(|axes| row(axes.known(), b).iter().position(|x| *x == 1));
-        let heights = match height {
-            Height::Argument => given.slab_height.as_ref(),
-            _ => chosen.map(|x| &x.heights),
-        };
-        match (open, heights) {
-            (Some(open), Some(heights)) => slabs::upright(cell, open, *row(heights, b)),
-            _ => *cell,
-        }
+) -> Result<Vec<[[f64; 3]; 3]>> {
+    let (Cells { no_lattice, upright, height }, systems) = (&terms.cells, system.systems());
+    let heights = match height {
+        Height::Argument => given.slab_height.as_ref(),
+        _ => chosen.map(|x| &x.heights),
     };
-    system.cells().iter().enumerate().map(of).collect()
+    let mut cells = match (upright, heights) {
+        (Some(axes), Some(heights)) => {
+            let axes: Vec<i32> = (0..systems).flat_map(|b| row(axes.known(), b).clone()).collect();
+            let heights: Vec<f64> = (0..systems).map(|b| *row(heights, b)).collect();
+            let heights = Array::from_f64(system.positions.dtype(), &[systems], &heights)?;
+            let axes = Array::from(axes.as_chunks::<3>().0);
+            let args = [&system.cell, &heights, &axes].map(|x| Arg::Array(x.view()));
+            let op = madelung_neighbors::registry().get("upright_cells").expect("an op of the registry");
+            op.value(context, &args)?[0].to_f64()?.as_chunks().0.as_chunks().0.to_vec()
+        }
+        _ => system.cells().to_vec(),
+    };
+    for (_, cell) in cells.iter_mut().enumerate().filter(|(b, _)| *row(no_lattice.known(), *b)) {
+        *cell = UNIT;
+    }
+    Ok(cells)
 }
 
 struct Call<'a> {
@@ -319,7 +327,7 @@ impl<'a> Call<'a> {
                 vec![match (found, left.filter(|_| pairs.without)) {
                     (Ok(list), None) => Made::List(list),
                     (Err(own), None) => Made::Own(Box::new(own)),
-                    (Ok(list), Some(left)) => Made::Own(Box::new(without(list.as_pairs(), left)?)),
+                    (Ok(list), Some(left)) => Made::Own(without(list, left)?),
                     (Err(own), Some(left)) => Made::Own(Box::new(own.without(&left.list)?)),
                 }]
             }
@@ -333,9 +341,21 @@ impl<'a> Call<'a> {
                 let (rows, ptr) = miller_indices_batch(&self.cells, &self.of_systems(&given)?)?;
                 vec![Made::Array(Array::from(rows.as_slice())), Made::Own(Box::new(Batch::from_ptr(ptr)?))]
             }
-            Input::Lines(_) => {
+            Input::Waves => {
+                let (indices, of) = self.waves();
+                let of = Batch::from_idx(of.clone(), Some(systems))?;
+                vec![Made::Array(Array::from(&indices[..])), Made::Own(Box::new(of))]
+            }
+            Input::Lines(is_given) => {
                 let chosen = self.chosen();
-                let (middles, beside, of) = &chosen.lines;
+                let own;
+                let (middles, beside, of) = if *is_given {
+                    let (indices, of) = self.waves();
+                    own = wave_lines(indices, of);
+                    &own
+                } else {
+                    &chosen.lines
+                };
                 let of = Batch::from_idx(of.clone(), Some(systems))?;
                 let arrays = [Array::from(middles.as_slice()), Array::from(beside.clone())];
                 let images = chosen.images.map(Made::Int).into_iter();
@@ -360,9 +380,13 @@ impl<'a> Call<'a> {
             }
             Input::Widths => vec![Made::Borrowed(self.widths()?.clone())],
             Input::ReachOfWidths => vec![Made::Real(gaussian_reach(self.widest()?, None))],
-            Input::Waves => return Err(Error::Unsupported("waves that a caller of Rust gives".into())),
             numbers => vec![Made::Array(Array::from_f64(dtype, &[systems], &self.of_systems(numbers)?)?)],
         })
+    }
+
+    /// The waves that the caller gives.
+    fn waves(&self) -> &(Vec<[i32; 3]>, Vec<i32>) {
+        self.given.waves.as_ref().expect("waves of a request that has them")
     }
 
     fn cutoff(&self) -> f64 {
@@ -411,8 +435,16 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A list that is given without excluded pairs.
-fn without(list: Option<&PairList<'_>>, left: &Left) -> Result<PairList<'static>> {
-    let list = list.ok_or_else(|| Error::argument("pairs", "a list on the host", "another one"))?;
-    list.without(&left.list)
+/// A list that is given without excluded pairs, in the form in which it came.
+fn without(list: &dyn Structure, left: &Left) -> Result<Box<dyn Structure + 'static>> {
+    let (atoms, given) = (left.list.rows(), list.sizes()[0]);
+    if given != Some(atoms) {
+        let got = given.map_or("another one".into(), |n| format!("one of {n}"));
+        return Err(Error::argument("pairs", format!("a list of {atoms} atoms"), got));
+    }
+    match (list.as_clusters(), list.as_pairs()) {
+        (Some(clusters), _) => Ok(Box::new(clusters.without(&left.list))),
+        (None, Some(rows)) => Ok(Box::new(rows.without(&left.list)?)),
+        _ => Err(Error::argument("pairs", "a list on the host", "another one")),
+    }
 }

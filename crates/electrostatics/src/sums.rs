@@ -24,6 +24,10 @@ pub struct EwaldSettings {
     pub cutoff: Option<Vec<f64>>,
     /// Reciprocal cutoff in radians per L, one value for all systems or one per system.
     pub k_cutoff: Option<Vec<f64>>,
+    /// Waves in its place: Miller indices, one of each two ±k, and the system of each, in ascending order, as
+    /// [`miller_indices_batch`](crate::kvectors::miller_indices_batch) has them. For cells that change so little that the set may
+    /// stay.
+    pub waves: Option<(Vec<[i32; 3]>, Vec<i32>)>,
     /// Target for the RMS force error, in units of q²_rms/(V/N)^{2/3}. None: given parameters are taken as they are, and others
     /// are chosen for [`DEFAULT_ACCURACY`](crate::DEFAULT_ACCURACY), or what float32 reaches.
     pub accuracy: Option<f64>,
@@ -60,6 +64,7 @@ impl EwaldSettings {
             alpha: self.alpha.clone(),
             cutoff: self.cutoff.clone(),
             k_cutoff: self.k_cutoff.clone(),
+            waves: self.waves.clone(),
             slab_height: self.slab_height.clone(),
             accuracy: self.accuracy,
             ..Prescription::default()
@@ -306,6 +311,7 @@ impl PmeSettings {
             alpha: self.alpha.clone(),
             cutoff: self.cutoff.clone(),
             k_cutoff: None,
+            waves: None,
             mesh_dimensions: self
                 .mesh_spacing
                 .map(nodes)

@@ -31,7 +31,8 @@ SLAB_HEIGHT = Parameter(
         "height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls that cannot "
         "read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls as exp(−2πg/L) "
         "with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen for `accuracy` from "
-        "cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a cell, that of the cell."
+        "cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a cell, that of the cell, "
+        "whose gap is looked at: without values, in graphs, under transforms and on devices, it is needed there."
     ),
     None,
 )

@@ -2,6 +2,7 @@
 
 use madelung::array::{DType, Data, View};
 use madelung::electrostatics::mesh::SPLINE_ORDER;
+use madelung::electrostatics::plan::Axes;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple, PyType};
@@ -23,24 +24,27 @@ pub(super) struct List<'py> {
 pub(super) struct Found<'py> {
     /// The cell that it was made in.
     cell: Bound<'py, PyAny>,
+    /// The periodic axes; None: those of the cell.
+    pub(super) pbc: Option<Axes>,
     pub(super) cutoff: f64,
     pub(super) atoms: usize,
 }
 
 impl<'py> List<'py> {
-    /// The list of a class `of`, made without other axes than those of its cell.
+    /// The list of a class `of`.
     pub(super) fn of(x: &Bound<'py, PyAny>, of: &Py<PyType>) -> PyResult<Option<Self>> {
         let py = x.py();
-        if !x.get_type().is(of) || !x.getattr(intern!(py, "pbc"))?.is_none() {
+        if !x.get_type().is(of) {
             return Ok(None);
         }
+        let Ok(pbc) = x.getattr(intern!(py, "pbc"))?.extract() else { return Ok(None) };
         let (cutoff, atoms) = (x.getattr(intern!(py, "cutoff"))?, x.getattr(intern!(py, "atoms"))?);
         let (Ok(cutoff), Ok(atoms)) = (cutoff.extract(), atoms.extract()) else { return Ok(None) };
         Ok(Some(Self {
             index: x.getattr(intern!(py, "index"))?,
             columns: x.getattr(intern!(py, "columns"))?,
             images: x.getattr(intern!(py, "images"))?,
-            found: Some(Found { cell: x.getattr(intern!(py, "cell"))?, cutoff, atoms }),
+            found: Some(Found { cell: x.getattr(intern!(py, "cell"))?, pbc, cutoff, atoms }),
         }))
     }
 
@@ -89,6 +93,18 @@ impl Found<'_> {
         };
         Ok(!self.cell.is_none() && plain.memory(&self.cell)?.is_some_and(same))
     }
+
+    /// Whether it was made with these periodic axes; `of_cell`: those of its cell, if it has one.
+    pub(super) fn has_axes(&self, pbc: &[[bool; 3]], of_cell: Option<&Axes>) -> bool {
+        let own = match (&self.pbc, of_cell) {
+            (Some(own), _) => own,
+            (None, Some(of_cell)) => of_cell,
+            (None, None) => &vec![[false; 3]],
+        };
+        let rows = own.len().max(pbc.len());
+        [own, pbc].iter().all(|of| [1, rows].contains(&of.len()))
+            && (0..rows).all(|b| own[b % own.len()] == pbc[b % pbc.len()])
+    }
 }
 
 /// Indices of one system for all rows; None of more rows than are kept.
@@ -105,13 +121,29 @@ pub(super) fn unit_cell(dtype: DType) -> Option<View<'static>> {
     View::new(data, &[1, 3, 3]).ok()
 }
 
-/// Whether no vector of cells is zero.
-pub(super) fn has_vectors(cells: &View<'_>) -> bool {
-    match cells.data() {
-        Data::F64(rows) => rows.as_chunks().0.iter().all(|vector| *vector != [0.0; 3]),
-        Data::F32(rows) => rows.as_chunks().0.iter().all(|vector| *vector != [0.0; 3]),
-        _ => false,
+/// Periodic axes of cells: those whose vector is not zero.
+pub(super) fn periodic_axes(cells: &View<'_>) -> Axes {
+    let vectors: Vec<bool> = match cells.data() {
+        Data::F64(rows) => rows.as_chunks().0.iter().map(|vector| *vector != [0.0; 3]).collect(),
+        Data::F32(rows) => rows.as_chunks().0.iter().map(|vector| *vector != [0.0; 3]).collect(),
+        _ => vec![],
+    };
+    vectors.as_chunks().0.to_vec()
+}
+
+/// Periodic axes of all systems, or of each, in Python's own types or a library's.
+pub(super) fn axes_of(pbc: &Bound<'_, PyAny>) -> Option<Axes> {
+    if let Ok(all) = pbc.cast_exact::<PyBool>() {
+        return Some(vec![[all.is_true(); 3]]);
     }
+    let py = pbc.py();
+    let has_list = pbc.hasattr(intern!(py, "tolist")).ok()?;
+    let rows = if has_list { &pbc.call_method0(intern!(py, "tolist")).ok()? } else { pbc };
+    rows.extract()
+        .map(|row| vec![row])
+        .or_else(|_| rows.extract())
+        .ok()
+        .filter(|rows: &Axes| !rows.is_empty())
 }
 
 /// Whether axes are those of the cell, all of them.

@@ -64,6 +64,19 @@ pub(super) fn place(parameters: &Parameters<'_>, name: &str) -> PyResult<Place> 
     at.ok_or_else(|| exception(Error::argument(name, "a parameter of the function", "none")))
 }
 
+/// Parameters of a function that have their defaults.
+pub(super) type Others = Vec<(Place, Py<PyAny>)>;
+
+/// All parameters but some, and their defaults.
+pub(super) fn others(parameters: &Parameters<'_>, used: &[Place]) -> PyResult<Others> {
+    let rest = parameters.iter().enumerate().filter(|(n, _)| !used.contains(&Place(*n)));
+    let others = rest.map(|(n, (name, default))| match default.first() {
+        Some(default) => Ok((Place(n), default.clone().unbind())),
+        None => Err(exception(Error::argument(name, "a default, as the op has no such input", "none"))),
+    });
+    others.collect()
+}
+
 /// The inputs of an op, by the names of parameters.
 pub(super) fn sources(entry: &Entry, parameters: &Parameters<'_>) -> PyResult<Vec<Source>> {
     let args = &entry.op.args;

@@ -57,6 +57,12 @@ fn check(request: &Request, edges: &Boundaries) -> Result<()> {
     if given.k_cutoff && given.waves {
         return Err(Error::argument("k_cutoff", "it or `miller_indices`", "both"));
     }
+    let has_waves = if request.sum == Sum::Mesh { given.mesh } else { given.waves };
+    if edges.slabs().is_some() && has_waves && !given.slab_height && !given.readable {
+        let expected = "the height of the slabs' cell, to which the waves or the mesh belong: positions have no values here \
+                        by which that of `cell` could be checked";
+        return Err(Error::argument("slab_height", expected, "None"));
+    }
     if given.list && !given.cutoff && given.exclusions && edges.open().is_some() {
         // A list that ends somewhere would end the sum, too.
         let expected = "the cutoff of the list, beyond which open systems are summed without it";

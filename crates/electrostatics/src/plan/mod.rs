@@ -17,6 +17,7 @@
 mod boundaries;
 mod compose;
 mod crowding;
+mod known;
 mod law;
 mod numbers;
 pub(crate) mod slabs;
@@ -28,6 +29,7 @@ pub(crate) use boundaries::row;
 pub use compose::compose;
 pub use crowding::crowding;
 pub use law::Law;
+pub(crate) use numbers::UNIT;
 pub use numbers::{Chosen, Prescription, Systems, extents, kinds, numbers};
 pub use slabs::height as slab_height;
 

@@ -1,6 +1,7 @@
 //! Parameters that a request leaves open, from cells and numbers of atoms.
 
 use super::boundaries::{Boundaries, row};
+use super::known::{KINDS, NUMBERS, Question};
 use super::{Height, Kind, Parameter, Request, Sum, Terms, crowding, slabs};
 use crate::direct::{crowded_parameters, direct_parameters, listed_cost, training_cost, wave_lines};
 use crate::kvectors::miller_indices_batch;
@@ -38,6 +39,8 @@ pub struct Prescription {
     pub mesh_dimensions: Option<Vec<[usize; 3]>>,
     /// Order of the splines.
     pub spline_order: Option<Vec<usize>>,
+    /// Miller indices (K, 3), one of each two ±k, and the system of each wave, in ascending order.
+    pub waves: Option<(Vec<[i32; 3]>, Vec<i32>)>,
     /// Height of the cells of slabs, in L.
     pub slab_height: Option<Vec<f64>>,
     /// Relative error of forces, which all parameters have to meet. None: open ones are chosen for
@@ -113,7 +116,7 @@ pub fn extents(
     atoms.iter().enumerate().map(of).collect()
 }
 
-/// The parameters of a sum.
+/// The parameters of a sum. Those of recent calls are kept.
 ///
 /// # Errors
 /// Those of the estimates; `accuracy`, where arrays of float32 do not have it.
@@ -123,6 +126,10 @@ pub fn numbers(
     systems: Systems<'_>,
     given: &Prescription,
 ) -> Result<Chosen> {
+    NUMBERS.of(Question { request, systems, given }, || chosen(request, terms, systems, given))
+}
+
+fn chosen(request: &Request, terms: &Terms, systems: Systems<'_>, given: &Prescription) -> Result<Chosen> {
     let call = Call::new(request, systems, given)?;
     let count = systems.atoms.len();
     let mut found = Chosen {
@@ -170,6 +177,10 @@ pub fn numbers(
 /// # Errors
 /// Those of the estimates.
 pub fn kinds(request: &Request, systems: Systems<'_>, given: &Prescription) -> Result<Vec<Kind>> {
+    KINDS.of(Question { request, systems, given }, || cheapest(request, systems, given))
+}
+
+fn cheapest(request: &Request, systems: Systems<'_>, given: &Prescription) -> Result<Vec<Kind>> {
     let call = Call::new(request, systems, given)?;
     let of = |b: usize| {
         if call.is_open(b) || systems.atoms[b] == 0 {
@@ -411,7 +422,7 @@ impl<'a> Call<'a> {
 }
 
 /// The cell of systems that are no lattice in a sum over the lattice, where they have no charge.
-const UNIT: [[f64; 3]; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+pub(crate) const UNIT: [[f64; 3]; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
 
 /// A cutoff in it.
 pub(super) const OPEN_REACH: f64 = 0.25;

@@ -32,7 +32,7 @@ pub(super) fn height_of(cell: &[[f64; 3]; 3], open: usize) -> f64 {
 }
 
 /// The cell with the normal of a slab times a height in place of the vector of the open axis.
-pub(crate) fn upright(cell: &[[f64; 3]; 3], open: usize, height: f64) -> [[f64; 3]; 3] {
+pub(super) fn upright(cell: &[[f64; 3]; 3], open: usize, height: f64) -> [[f64; 3]; 3] {
     let mut found = *cell;
     found[open] = normal(cell, open).map(|x| x * height);
     found

@@ -220,11 +220,12 @@ fn slabs_choose_a_height_unless_it_is_given() {
     assert_eq!((chosen.cells.height, chosen.by_extents, chosen.chooses), (Height::Chosen, true, true));
     let argument = terms(&of(&[SLAB], Given { slab_height: true, ..free }));
     assert_eq!((argument.cells.height, argument.chooses), (Height::Argument, false));
-    // Waves belong to the cell that is given.
-    let cell = terms(&of(&[SLAB], whole()));
-    assert_eq!((cell.cells.height, cell.cells.upright, cell.chooses), (Height::Cell, None, false));
+    // Waves belong to the cell that is given, whose gap is looked at; where it cannot be, the height is stated.
     let seen = terms(&of(&[SLAB], Given { readable: true, ..whole() }));
+    assert_eq!((seen.cells.height, seen.cells.upright.is_none()), (Height::Cell, true));
     assert!(seen.chooses && seen.by_extents);
+    let error = compose(&of(&[SLAB], whole())).unwrap_err().to_string();
+    assert!(error.contains("`slab_height`: expected the height of the slabs' cell"), "{error}");
 }
 
 #[test]
