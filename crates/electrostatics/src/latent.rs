@@ -5,8 +5,12 @@
 //! those of the others. σ is 1/(√2 α). There is no background, and the waves end where the caller ends them, converged
 //! or not: the sphere belongs to the model.
 
-use madelung_core::Result;
+use madelung_core::array::reserve;
 use madelung_core::op::Op;
+use madelung_core::stop::caught;
+use madelung_core::structure::pairs::Kind;
+use madelung_core::structure::{Batch, PairList};
+use madelung_core::{Error, Result};
 use std::sync::Arc;
 
 /// erf(αr)/r, whole in either sum. `own` is the part of a charge's interaction with itself that is taken away: the sum
@@ -57,4 +61,37 @@ crate::charge_sum! {
 pub(crate) fn ops(namespace: &str) -> Result<Vec<Arc<Op>>> {
     let sums = ["latent_summation", "latent_summation_total"];
     Ok(LATENT.ops(namespace)?.into_iter().filter(|op| sums.contains(&op.name.as_str())).collect())
+}
+
+/// All pairs of atoms of the systems that are `open` (one row for all, or one for each), each from both sides: for any
+/// positions, as no pair is with an image.
+///
+/// # Errors
+/// `positions`, where there are more than 2³¹ − 1 pairs.
+pub fn all_pairs(batch: &Batch<'_>, open: &[bool]) -> Result<PairList<'static>> {
+    let others = |i: usize| {
+        let members = batch.members(batch.of(i));
+        let is_open = open[if open.len() == 1 { 0 } else { batch.of(i) }];
+        if is_open { members } else { i..i + 1 }
+    };
+    let mut ptr = vec![0];
+    ptr.extend((0..batch.atoms()).scan(0, |end, i| {
+        *end += others(i).len() as i64 - 1;
+        Some(*end)
+    }));
+    let pairs = ptr[batch.atoms()];
+    if pairs > i64::from(i32::MAX) {
+        let expected = format!("at most {} pairs in systems without periodic axes", i32::MAX);
+        return Err(Error::argument("positions", expected, pairs.to_string()));
+    }
+    let columns = || {
+        let (mut columns, mut images) = (vec![], vec![]);
+        reserve(&mut columns, pairs as usize);
+        reserve(&mut images, pairs as usize);
+        columns.extend((0..batch.atoms()).flat_map(|i| others(i).filter(move |j| *j != i).map(|j| j as i32)));
+        images.resize(pairs as usize, [0; 3]);
+        Ok((columns, images))
+    };
+    let (columns, images) = caught(|| "positions".into(), columns)?;
+    PairList::from_csr(ptr, columns, images, batch.atoms(), Kind::Full)
 }

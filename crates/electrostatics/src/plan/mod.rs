@@ -28,13 +28,14 @@ pub(crate) use boundaries::row;
 pub use compose::compose;
 pub use crowding::crowding;
 pub use law::Law;
-pub use numbers::{Chosen, Prescription, Systems, extents, kinds, numbers};
+pub use numbers::{Chosen, FINEST_MESH, Prescription, Systems, costs_less_on_mesh, extents, kinds, numbers};
 pub use slabs::height as slab_height;
 
 /// A row of periodic axes for each system, or one for all.
 pub type Axes = Vec<[bool; 3]>;
 
 pub use crate::gaussians::reach as gaussian_reach;
+pub use crate::latent::all_pairs;
 pub use crate::parameters::accuracy;
 
 /// Cutoff that no pair of a list exceeds.
@@ -63,6 +64,11 @@ pub enum Sum {
     Pairs,
     /// Pairs within a cutoff, with shifted forces.
     Shifted,
+    /// Gaussian charges without a background: waves of crystals, all pairs of open systems.
+    Latent {
+        /// Whether with the energy of each charge with itself.
+        with_selves: bool,
+    },
 }
 
 impl Sum {
@@ -234,6 +240,8 @@ pub enum Input {
     Cutoff,
     /// A neighbour list: given, or found by a search.
     Pairs(Pairs),
+    /// All pairs of atoms of some systems, each from both sides.
+    AllPairs(Rows<bool>),
     /// Excluded pairs and their factors.
     Excluded,
     /// Waves that the caller gives.
