@@ -5,7 +5,7 @@
 
 use crate::energies::{Energies, Options, Reduction};
 use crate::parameters::each;
-use crate::plan::{Prescription, Sum, costs_less_on_mesh};
+use crate::plan::{Prescription, Sum, meshes_reach};
 use crate::run::{self, prepared};
 use crate::system::System;
 use madelung_core::array::{Array, View};
@@ -82,10 +82,12 @@ pub fn qeq(
     let start = evenly_spread(system, settings.total_charge.as_deref())?;
     let given = Prescription { accuracy: settings.accuracy, ..Prescription::default() };
     let cost = |sum| run::parameters(sum, system, &given).map(|found| found.cost);
+    let costs_less_on_mesh =
+        || Ok::<_, Error>(meshes_reach(settings.accuracy) && cost(Sum::Mesh)? < cost(Sum::Waves)?);
     let sum = match settings.sum {
         Some(sum) if sum.is_whole() => sum,
         Some(sum) => return Err(Error::argument("sum", "Waves or Mesh", format!("{sum:?}"))),
-        None if costs_less_on_mesh(settings.accuracy, cost)? => Sum::Mesh,
+        None if costs_less_on_mesh()? => Sum::Mesh,
         None => Sum::Waves,
     };
     let coulomb = prepared(context, sum, system, &given)?;
@@ -102,9 +104,13 @@ pub fn qeq(
     let own: Vec<f64> =
         eta.iter().zip(&widths).map(|(eta, width)| eta + options.prefactor / (PI.sqrt() * width)).collect();
     let (of, systems, narrow) = (system.batch.idx(), system.systems(), system.is_narrow());
-    let least = Minimum { own: &own, of, systems, narrow }.found(&chi, &start, times)?;
+    let mut search = Minimum::new(own, of.to_vec(), systems, narrow, chi.clone(), start);
+    while let Some(q) = search.asked() {
+        let image = times(q)?;
+        search.answered(&image)?;
+    }
 
-    let charges = Array::from_f64(dtype, &shape, &least)?;
+    let charges = Array::from_f64(dtype, &shape, search.charges())?;
     let mut energies = coulomb.evaluated(&charges.view(), options)?;
     let q = charges.to_f64()?;
     let sites = (0..q.len()).map(|i| q[i] * (chi[i] + 0.5 * eta[i] * q[i]));
@@ -140,12 +146,14 @@ fn reals(name: &str, x: &View<'_>, system: &System<'_>) -> Result<Vec<f64>> {
 /// Charges of the total charge, alike within each system.
 fn evenly_spread(system: &System<'_>, total: Option<&[f64]>) -> Result<Vec<f64>> {
     let systems = system.systems();
-    let total = each("total_charge", Some(total.unwrap_or(&[0.0])), systems)?.unwrap_or_default();
+    let given = total.unwrap_or(&[0.0]);
+    let total = each("total_charge", Some(given), systems)?.unwrap_or_default();
     if let Some(bad) = total.iter().find(|x| !x.is_finite()) {
         return Err(Error::argument("total_charge", "finite numbers", bad.to_string()));
     }
     let count = |b: usize| system.batch.members(b).len();
-    if let Some(b) = (0..systems).find(|b| count(*b) == 0 && total[*b] != 0.0) {
+    // One number for all is that of systems with atoms.
+    if let Some(b) = (0..given.len()).find(|b| given.len() > 1 && count(*b) == 0 && total[*b] != 0.0) {
         let expected = format!("0 of system {b}, which has no atoms");
         return Err(Error::argument("total_charge", expected, format!("{total:?}")));
     }
@@ -159,92 +167,157 @@ fn sums(of: &[i32], systems: usize, each: impl Iterator<Item = f64>) -> Vec<f64>
     found
 }
 
-/// The minimum of an energy of second degree at a fixed total charge of each system.
-#[derive(Clone, Copy, Debug)]
-pub struct Minimum<'a> {
-    /// About the diagonal of its matrix, which conjugate gradients are preconditioned by (N,).
-    pub own: &'a [f64],
-    /// The system of each atom (N,).
-    pub of: &'a [i32],
-    /// The number of systems.
-    pub systems: usize,
-    /// Whether the matrix is one of float32.
-    pub narrow: bool,
+/// The search for the minimum of an energy of second degree at a fixed total charge of each system, by conjugate gradients
+/// for each system alone, until slopes along changes of charge are 1e-12 (float32: 1e-6) of what they were.
+///
+/// Its caller multiplies by the matrix: for [`Minimum::asked`] charges, until there are none.
+#[derive(Clone, Debug)]
+pub struct Minimum {
+    of: Vec<i32>,
+    systems: usize,
+    /// The preconditioner: one over about the diagonal of the matrix, and its sum over each system.
+    inverse: Vec<f64>,
+    weight: Vec<f64>,
+    tolerance: f64,
+    charges: Vec<f64>,
+    slopes: Vec<f64>,
+    /// The length of slopes at which each system has its minimum; empty before the first slopes are known.
+    limit: Vec<f64>,
+    is_open: Vec<bool>,
+    /// The direction, and slopes times preconditioned slopes.
+    along: Vec<f64>,
+    product: Vec<f64>,
+    steps: usize,
 }
 
-impl Minimum<'_> {
-    /// The charges with these slopes at zero, from charges that have the total charge, by conjugate gradients for each system
-    /// alone, until slopes along changes of charge are 1e-12 (float32: 1e-6) of what they were. `times`: the matrix times
-    /// charges.
+impl Minimum {
+    /// The search from charges that have the total charge; `slopes`: those of the energy without charges (N,); `own`: about
+    /// the diagonal of the matrix (N,); `of`: the system of each atom; `narrow`: whether the matrix is one of float32.
+    pub fn new(
+        own: Vec<f64>,
+        of: Vec<i32>,
+        systems: usize,
+        narrow: bool,
+        slopes: Vec<f64>,
+        start: Vec<f64>,
+    ) -> Self {
+        let inverse: Vec<f64> = own.into_iter().map(|x| if x > 0.0 { 1.0 / x } else { 1.0 }).collect();
+        let weight = sums(&of, systems, inverse.iter().copied()).into_iter().map(|w| w.max(1e-300)).collect();
+        // Below it rounding is all that changes.
+        let tolerance = if narrow { 1e-6 } else { 1e-12 };
+        let (limit, is_open, along, product) = (vec![], vec![true; systems], vec![], vec![]);
+        let (charges, steps) = (start, 0);
+        let mut search = Self {
+            of,
+            systems,
+            inverse,
+            weight,
+            tolerance,
+            charges,
+            slopes,
+            limit,
+            is_open,
+            along,
+            product,
+            steps,
+        };
+        if search.charges.iter().all(|x| *x == 0.0) {
+            search.begin();
+        }
+        search
+    }
+
+    /// The charges (N,), at their minimum where none are asked for.
+    pub fn charges(&self) -> &[f64] {
+        &self.charges
+    }
+
+    /// Charges whose product with the matrix comes next; None: the minimum is found.
+    pub fn asked(&self) -> Option<&[f64]> {
+        let along = if self.limit.is_empty() { &self.charges } else { &self.along };
+        self.is_open.contains(&true).then_some(&along[..])
+    }
+
+    /// Goes on by the product of the matrix and the charges that were asked for.
     ///
     /// # Errors
-    /// `hardness`, where the energy has no minimum; those of `times`.
-    pub fn found<E: From<Error>>(
-        &self,
-        slopes: &[f64],
-        start: &[f64],
-        mut times: impl FnMut(&[f64]) -> std::result::Result<Vec<f64>, E>,
-    ) -> std::result::Result<Vec<f64>, E> {
-        // Below it rounding is all that changes.
-        let tolerance = if self.narrow { 1e-6 } else { 1e-12 };
-        let inverse: Vec<f64> = self.own.iter().map(|x| if *x > 0.0 { 1.0 / x } else { 1.0 }).collect();
-        let weight = sums(self.of, self.systems, inverse.iter().copied());
-        let dot = |a: &[f64], b: &[f64]| sums(self.of, self.systems, a.iter().zip(b).map(|(a, b)| a * b));
-        let lengths = |r: &[f64]| dot(r, r).into_iter().map(f64::sqrt).collect::<Vec<_>>();
-        // Slopes less what those of a system have in common, which would be all that is left of them in the end.
-        let across = |r: &mut [f64]| {
-            let common = dot(&inverse, r).into_iter().zip(&weight).map(|(x, w)| x / w.max(1e-300));
-            let common: Vec<f64> = common.collect();
-            r.iter_mut().zip(self.of).for_each(|(r, b)| *r -= common[*b as usize]);
-        };
-        let scaled = |r: &[f64]| r.iter().zip(&inverse).map(|(r, x)| x * r).collect::<Vec<f64>>();
-
-        let mut x = start.to_vec();
-        let mut r = slopes.to_vec();
-        if x.iter().any(|x| *x != 0.0) {
-            r.iter_mut().zip(times(&x)?).for_each(|(r, image)| *r += image);
+    /// `hardness`, where the energy has no minimum.
+    pub fn answered(&mut self, image: &[f64]) -> Result<()> {
+        if self.limit.is_empty() {
+            self.slopes.iter_mut().zip(image).for_each(|(r, image)| *r += image);
+            self.begin();
+            return Ok(());
         }
-        across(&mut r);
-        let limit: Vec<f64> = lengths(&r).into_iter().map(|x| tolerance * x).collect();
-        let mut p = scaled(&r);
-        let mut product = dot(&r, &p);
-        let mut is_open: Vec<bool> = limit.iter().map(|x| *x > 0.0).collect();
-        for _ in 0..4 * x.len() + 20 {
-            if !is_open.contains(&true) {
-                return Ok(x);
-            }
-            let image = times(&p)?;
-            let curvature = dot(&p, &image);
-            if let Some(b) = (0..self.systems).find(|b| is_open[*b] && !(curvature[*b] > 0.0)) {
-                let expected = "numbers so large that the energy has a minimum at fixed total charge";
-                let found = three_digits(curvature[b] / dot(&p, &p)[b]);
-                let found = format!("a curvature of {found} (system {b})");
-                return Err(Error::argument("hardness", expected, found).into());
-            }
-            let ratio =
-                |over: &[f64], under: &[f64], b: usize| if is_open[b] { over[b] / under[b] } else { 0.0 };
-            for (i, b) in self.of.iter().enumerate() {
-                let step = ratio(&product, &curvature, *b as usize);
-                x[i] -= step * p[i];
-                r[i] -= step * image[i];
-            }
-            across(&mut r);
-            let z = scaled(&r);
-            let next = dot(&r, &z);
-            for (i, b) in self.of.iter().enumerate() {
-                p[i] = z[i] + ratio(&next, &product, *b as usize) * p[i];
-            }
-            product = next;
-            is_open.iter_mut().zip(lengths(&r)).zip(&limit).for_each(|((on, x), limit)| *on &= x > *limit);
+        let curvature = self.dot(&self.along, image);
+        if let Some(b) = (0..self.systems).find(|b| self.is_open[*b] && !(curvature[*b] > 0.0)) {
+            let expected = "numbers so large that the energy has a minimum at fixed total charge";
+            let found = three_digits(curvature[b] / self.dot(&self.along, &self.along)[b]);
+            return Err(Error::argument(
+                "hardness",
+                expected,
+                format!("a curvature of {found} (system {b})"),
+            ));
         }
-        match is_open.iter().position(|on| *on) {
-            Some(b) => {
-                let [limit, slope] = [limit[b], lengths(&r)[b]].map(three_digits);
+        let steps = self.ratios(&self.product, &curvature);
+        for (i, b) in self.of.iter().enumerate() {
+            self.charges[i] -= steps[*b as usize] * self.along[i];
+            self.slopes[i] -= steps[*b as usize] * image[i];
+        }
+        self.level();
+        let scaled = self.scaled();
+        let product = self.dot(&self.slopes, &scaled);
+        let turns = self.ratios(&product, &self.product);
+        for (i, b) in self.of.iter().enumerate() {
+            self.along[i] = scaled[i] + turns[*b as usize] * self.along[i];
+        }
+        self.product = product;
+        let lengths = self.lengths();
+        let limits = lengths.iter().zip(&self.limit);
+        self.is_open.iter_mut().zip(limits).for_each(|(on, (x, limit))| *on &= x > limit);
+        self.steps += 1;
+        match self.is_open.iter().position(|on| *on) {
+            Some(b) if self.steps == 4 * self.charges.len() + 20 => {
+                let [limit, slope] = [self.limit[b], lengths[b]].map(three_digits);
                 let expected = format!("numbers for which slopes fall below {limit}");
-                Err(Error::argument("hardness", expected, format!("slopes of {slope} (system {b})")).into())
+                Err(Error::argument("hardness", expected, format!("slopes of {slope} (system {b})")))
             }
-            None => Ok(x),
+            _ => Ok(()),
         }
+    }
+
+    /// The first direction.
+    fn begin(&mut self) {
+        self.level();
+        self.limit = self.lengths().into_iter().map(|x| self.tolerance * x).collect();
+        self.is_open = self.limit.iter().map(|x| *x > 0.0).collect();
+        self.along = self.scaled();
+        self.product = self.dot(&self.slopes, &self.along);
+    }
+
+    /// Leaves of the slopes what those of a system do not have in common, which would be all that is left of them in the end.
+    fn level(&mut self) {
+        let common = self.dot(&self.inverse, &self.slopes);
+        for (r, b) in self.slopes.iter_mut().zip(&self.of) {
+            *r -= common[*b as usize] / self.weight[*b as usize];
+        }
+    }
+
+    fn scaled(&self) -> Vec<f64> {
+        self.slopes.iter().zip(&self.inverse).map(|(r, x)| x * r).collect()
+    }
+
+    /// The product of two vectors in each system.
+    fn dot(&self, a: &[f64], b: &[f64]) -> Vec<f64> {
+        sums(&self.of, self.systems, a.iter().zip(b).map(|(a, b)| a * b))
+    }
+
+    fn lengths(&self) -> Vec<f64> {
+        self.dot(&self.slopes, &self.slopes).into_iter().map(f64::sqrt).collect()
+    }
+
+    /// A quotient of each system; 0 for those that have their minimum.
+    fn ratios(&self, over: &[f64], under: &[f64]) -> Vec<f64> {
+        (0..self.systems).map(|b| if self.is_open[b] { over[b] / under[b] } else { 0.0 }).collect()
     }
 }
 

@@ -8,7 +8,7 @@
 use madelung_core::array::reserve;
 use madelung_core::op::Op;
 use madelung_core::stop::caught;
-use madelung_core::structure::pairs::Kind;
+use madelung_core::structure::pairs::{Kind, Shifts};
 use madelung_core::structure::{Batch, PairList};
 use madelung_core::{Error, Result};
 use std::sync::Arc;
@@ -63,35 +63,47 @@ pub(crate) fn ops(namespace: &str) -> Result<Vec<Arc<Op>>> {
     Ok(LATENT.ops(namespace)?.into_iter().filter(|op| sums.contains(&op.name.as_str())).collect())
 }
 
+/// Where the pairs of each atom begin in [`all_pairs`], and their number (N + 1,).
+///
+/// # Errors
+/// `positions`, where there are more than 2³¹ − 1 pairs.
+pub fn all_pairs_ptr(batch: &Batch<'_>, open: &[bool]) -> Result<Vec<i32>> {
+    let mut ptr = vec![0; batch.atoms() + 1];
+    let mut end = 0i64;
+    for (i, next) in ptr[1..].iter_mut().enumerate() {
+        end += others(batch, open, i).len() as i64;
+        *next = end as i32;
+    }
+    if end > i64::from(i32::MAX) {
+        let expected = format!("at most {} pairs in systems without periodic axes", i32::MAX);
+        return Err(Error::argument("positions", expected, end.to_string()));
+    }
+    Ok(ptr)
+}
+
 /// All pairs of atoms of the systems that are `open` (one row for all, or one for each), each from both sides: for any
 /// positions, as no pair is with an image.
 ///
 /// # Errors
 /// `positions`, where there are more than 2³¹ − 1 pairs.
 pub fn all_pairs(batch: &Batch<'_>, open: &[bool]) -> Result<PairList<'static>> {
-    let others = |i: usize| {
-        let members = batch.members(batch.of(i));
-        let is_open = open[if open.len() == 1 { 0 } else { batch.of(i) }];
-        if is_open { members } else { i..i + 1 }
-    };
-    let mut ptr = vec![0];
-    ptr.extend((0..batch.atoms()).scan(0, |end, i| {
-        *end += others(i).len() as i64 - 1;
-        Some(*end)
-    }));
-    let pairs = ptr[batch.atoms()];
-    if pairs > i64::from(i32::MAX) {
-        let expected = format!("at most {} pairs in systems without periodic axes", i32::MAX);
-        return Err(Error::argument("positions", expected, pairs.to_string()));
-    }
-    let columns = || {
+    let ptr = all_pairs_ptr(batch, open)?;
+    let entries = || {
         let (mut columns, mut images) = (vec![], vec![]);
-        reserve(&mut columns, pairs as usize);
-        reserve(&mut images, pairs as usize);
-        columns.extend((0..batch.atoms()).flat_map(|i| others(i).filter(move |j| *j != i).map(|j| j as i32)));
-        images.resize(pairs as usize, [0; 3]);
+        let count = ptr[batch.atoms()] as usize;
+        reserve(&mut columns, count);
+        reserve(&mut images, count);
+        columns.extend((0..batch.atoms()).flat_map(|i| others(batch, open, i)).map(|j| j as i32));
+        images.resize(count, 0);
         Ok((columns, images))
     };
-    let (columns, images) = caught(|| "positions".into(), columns)?;
-    PairList::from_csr(ptr, columns, images, batch.atoms(), Kind::Full)
+    let (columns, images) = caught(|| "positions".into(), entries)?;
+    PairList::from_search(&ptr[..], columns, Shifts::Packed(images.into()), batch.atoms(), Kind::Full)
+}
+
+/// The members of an atom's system but the atom itself; none where the system is not open.
+fn others(batch: &Batch<'_>, open: &[bool], i: usize) -> impl ExactSizeIterator<Item = usize> {
+    let (b, members) = (batch.of(i), batch.members(batch.of(i)));
+    let count = if open[if open.len() == 1 { 0 } else { b }] { members.len() - 1 } else { 0 };
+    (0..count).map(move |n| members.start + n).map(move |j| j + usize::from(j >= i))
 }

@@ -275,8 +275,8 @@ fn bad_input() {
     let second_is_empty = Batch::from_idx(vec![0; ATOMS], Some(2)).unwrap();
     let two = System::new(r(), (&none).into(), h(), second_is_empty).unwrap();
     let two = two.with_widths((&atoms.widths).into()).unwrap();
-    let charged = settings(&[1.0], 1e-6, Sum::Waves);
-    assert_eq!(run(&two, &charged), "total_charge: 0 of system 1, which has no atoms, [1.0, 1.0]");
+    let charged = settings(&[0.5, 1.0], 1e-6, Sum::Waves);
+    assert_eq!(run(&two, &charged), "total_charge: 0 of system 1, which has no atoms, [0.5, 1.0]");
     let whole = atoms.system(&none).unwrap().excluding(&[[0, 1]], &[0.0]).unwrap();
     assert!(run(&whole, &given).starts_with("exclusions"));
 }

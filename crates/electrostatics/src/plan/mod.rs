@@ -28,14 +28,14 @@ pub(crate) use boundaries::row;
 pub use compose::compose;
 pub use crowding::crowding;
 pub use law::Law;
-pub use numbers::{Chosen, FINEST_MESH, Prescription, Systems, costs_less_on_mesh, extents, kinds, numbers};
+pub use numbers::{Chosen, Prescription, Systems, extents, kinds, meshes_reach, numbers};
 pub use slabs::height as slab_height;
 
 /// A row of periodic axes for each system, or one for all.
 pub type Axes = Vec<[bool; 3]>;
 
 pub use crate::gaussians::reach as gaussian_reach;
-pub use crate::latent::all_pairs;
+pub use crate::latent::{all_pairs, all_pairs_ptr};
 pub use crate::parameters::accuracy;
 
 /// Cutoff that no pair of a list exceeds.
