@@ -249,7 +249,8 @@ impl Minimum {
             return Ok(());
         }
         let curvature = self.dot(&self.along, image);
-        if let Some(b) = (0..self.systems).find(|b| self.is_open[*b] && !(curvature[*b] > 0.0)) {
+        let has_minimum = |b: usize| curvature[b] > 0.0;
+        if let Some(b) = (0..self.systems).find(|b| self.is_open[*b] && !has_minimum(*b)) {
             let expected = "numbers so large that the energy has a minimum at fixed total charge";
             let found = three_digits(curvature[b] / self.dot(&self.along, &self.along)[b]);
             return Err(Error::argument(

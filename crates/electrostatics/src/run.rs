@@ -26,12 +26,13 @@ pub(crate) fn run_plan(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
-    match planned((sum, method), system, given, pairs.is_some())? {
-        Planned::Sum(terms, chosen) => {
-            let call = Call::new(context, system, given, pairs, &terms, chosen)?;
-            Prepared::of(call, terms)?.evaluated(&system.charges, options)
+    let (plan, known) = planned((sum, method), system, given, pairs.is_some())?;
+    match plan {
+        Plan::Sum(terms) => {
+            Prepared::of(context, system, given, pairs, terms, &known)?.evaluated(&system.charges, options)
         }
-        Planned::Parts(parts) => in_parts(context, sum, system, given, &parts, options),
+        Plan::Parts(parts) => in_parts(context, sum, system, given, &parts, options),
+        Plan::Ask => unreachable!("the request says the kinds of its systems"),
     }
 }
 
@@ -42,26 +43,19 @@ pub(crate) fn prepared<'a>(
     system: &'a System<'a>,
     given: &'a Prescription,
 ) -> Result<Prepared<'a>> {
-    let Planned::Sum(terms, chosen) = planned((sum, Some(Method::List)), system, given, false)? else {
-        unreachable!("a sum over a list has no parts")
-    };
-    Prepared::of(Call::new(context, system, given, None, &terms, chosen)?, terms)
+    match planned((sum, Some(Method::List)), system, given, false)? {
+        (Plan::Sum(terms), known) => Prepared::of(context, system, given, None, terms, &known),
+        _ => unreachable!("the request says its method"),
+    }
 }
 
-/// The plan of a call, and what it leaves open.
-enum Planned {
-    /// Terms, and their parameters where some are chosen.
-    Sum(Terms, Option<Chosen>),
-    /// Sums of some systems each.
-    Parts(Vec<(Method, Vec<usize>)>),
-}
-
+/// The plan of a call, its request, and the values that open parameters are chosen by.
 fn planned(
     (sum, method): (Sum, Option<Method>),
     system: &System<'_>,
     given: &Prescription,
     has_list: bool,
-) -> Result<Planned> {
+) -> Result<(Plan, (Request, Values))> {
     given.check(system.systems())?;
     let mut request = request_of(system, given, sum, method, has_list);
     let values = Values::of(system)?;
@@ -70,14 +64,7 @@ fn planned(
         request.kinds = Some(kinds(&request, values.systems(system), given)?);
         plan = compose(&request)?;
     }
-    match plan {
-        Plan::Sum(terms) => {
-            let chosen = terms.chooses.then(|| values.chosen(&request, &terms, system, given)).transpose()?;
-            Ok(Planned::Sum(terms, chosen))
-        }
-        Plan::Parts(parts) => Ok(Planned::Parts(parts)),
-        Plan::Ask => unreachable!("the request says the kinds of its systems"),
-    }
+    Ok((plan, (request, values)))
 }
 
 /// The parameters of a sum over a list.
@@ -215,8 +202,20 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    fn of(call: Call<'a>, terms: Terms) -> Result<Self> {
-        let left = call.system.exclusions.as_ref().map(|x| call.excluded(x)).transpose()?;
+    fn of(
+        context: &'a Context<'a>,
+        system: &'a System<'a>,
+        given: &'a Prescription,
+        pairs: Option<&'a dyn Structure>,
+        terms: Terms,
+        (request, values): &(Request, Values),
+    ) -> Result<Self> {
+        let chosen = terms.chooses.then(|| values.chosen(request, &terms, system, given)).transpose()?;
+        let cells = lattice_cells(system, &terms, given, chosen.as_ref());
+        let no_lattice = terms.cells.no_lattice.known().to_vec();
+        let call = Call { context, system, given, pairs, no_lattice, cells, chosen };
+        call.check_widths()?;
+        let left = system.exclusions.as_ref().map(|x| call.excluded(x)).transpose()?;
         let (inputs, numbered) = terms.inputs();
         let inputs = inputs.into_iter().map(|x| call.input(x, left.as_ref())).collect::<Result<_>>()?;
         Ok(Self { call, terms: terms.terms.into_iter().zip(numbered).collect(), inputs })
@@ -275,21 +274,6 @@ struct Left {
 }
 
 impl<'a> Call<'a> {
-    fn new(
-        context: &'a Context<'a>,
-        system: &'a System<'a>,
-        given: &'a Prescription,
-        pairs: Option<&'a dyn Structure>,
-        terms: &Terms,
-        chosen: Option<Chosen>,
-    ) -> Result<Self> {
-        let no_lattice = terms.cells.no_lattice.known().to_vec();
-        let cells = lattice_cells(system, terms, given, chosen.as_ref());
-        let call = Self { context, system, given, pairs, no_lattice, cells, chosen };
-        call.check_widths()?;
-        Ok(call)
-    }
-
     fn excluded(&self, given: &Excluded) -> Result<Left> {
         let system = self.system;
         let pairs = Array::from(given.pairs.as_slice());
