@@ -12,9 +12,10 @@ struct Readme;
 
 pub use madelung_core::{Error, Result, kernels};
 pub use madelung_electrostatics::{
-    Energies, EwaldParameters, EwaldSettings, Options, PmeParameters, PmeSettings, Prescribed,
-    PrescribedMesh, Reduction, System, coulomb, dsf, estimate_ewald_parameters, estimate_pme_parameters,
-    ewald_real_space, ewald_reciprocal_space, ewald_summation, particle_mesh_ewald, pme_reciprocal_space,
+    Energies, Equilibrated, EwaldParameters, EwaldSettings, LatentSettings, Options, PmeParameters,
+    PmeSettings, Prescribed, PrescribedMesh, QeqSettings, Reduction, System, coulomb, dsf,
+    estimate_ewald_parameters, estimate_pme_parameters, ewald_real_space, ewald_reciprocal_space,
+    ewald_summation, latent_ewald, particle_mesh_ewald, pme_reciprocal_space, qeq,
 };
 pub use madelung_neighbors::{find_neighbors, neighbor_list};
 
@@ -124,6 +125,11 @@ pub mod electrostatics {
         pub use madelung_electrostatics::direct::{
             direct_parameters, listed_cost, training_cost, wave_lines,
         };
+    }
+
+    /// Charges of least energy.
+    pub mod equilibration {
+        pub use madelung_electrostatics::equilibration::Minimum;
     }
 
     /// k-vectors of the reciprocal sum.

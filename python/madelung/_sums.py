@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Literal
 
 import numpy as np
 
 from madelung import _arguments as check
+from madelung import _native
 from madelung._functions.plans import parameters
 from madelung._functions.sum_arguments import arguments
 from madelung.numpy import (
@@ -24,9 +26,6 @@ Method = Literal["ewald", "pme", "direct"]
 METHODS = ("ewald", "pme", "direct")
 Parameters = EwaldParameters | PmeParameters | None
 """Those of Ewald's sum; None for a sum over all pairs, with all images along a single periodic axis."""
-
-# Beyond it the errors of meshes are those of their rounding.
-_FINEST = 1e-10
 
 
 def chosen(
@@ -51,15 +50,13 @@ def chosen(
         check.refuse("method", "'ewald' or 'pme' with two or three periodic axes", repr(method))
     if method == "pme" and k_cutoff is not None:
         check.refuse("k_cutoff", "None on a mesh", k_cutoff)
-    on_mesh = method == "pme" or (method is None and k_cutoff is None and (accuracy is None or accuracy >= _FINEST))
+    on_mesh = method == "pme"
     given = {"pbc": pbc, "slab_correction": True, "alpha": alpha, "cutoff": cutoff, "accuracy": accuracy}
-    if method is None and on_mesh:
+    if method is None and k_cutoff is None and _native.meshes_reach(accuracy):
         of = arguments(*system, **given)
-        try:
+        # What is given may leave no mesh.
+        with contextlib.suppress(ValueError):
             on_mesh = parameters(Numpy, of, "mesh").cost < parameters(Numpy, of, "waves").cost
-        except ValueError:
-            # What is given leaves no mesh.
-            on_mesh = False
     if on_mesh:
         return estimate_pme_parameters(*system, accuracy, cutoff, alpha=alpha, pbc=pbc)
     return estimate_ewald_parameters(*system, accuracy, cutoff, alpha=alpha, k_cutoff=k_cutoff, pbc=pbc)

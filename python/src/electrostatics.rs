@@ -1,10 +1,11 @@
-//! Ewald sums.
+//! Ewald sums and charge equilibration.
 
 use madelung::electrostatics::direct;
+use madelung::electrostatics::equilibration::Minimum;
 use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::electrostatics::mesh::mesh_dimensions;
 use numpy::ndarray::Array1;
-use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -52,4 +53,40 @@ pub(crate) fn wave_lines<'py>(
             given(py, Array1::from_vec(of)),
         ],
     )
+}
+
+/// The search for charges of least energy: see `Minimum`. It is asked and answered rather than given a function, as what that
+/// calls may give up the interpreter's lock, which counts as held below a function of the extension.
+#[pyclass(module = "madelung")]
+pub(crate) struct LeastCharges(Minimum);
+
+#[pymethods]
+impl LeastCharges {
+    #[new]
+    fn new(
+        slopes: PyReadonlyArray1<'_, f64>,
+        start: PyReadonlyArray1<'_, f64>,
+        own: PyReadonlyArray1<'_, f64>,
+        of: PyReadonlyArray1<'_, i32>,
+        systems: usize,
+        narrow: bool,
+    ) -> PyResult<Self> {
+        let [slopes, start, own] =
+            [elements(&slopes)?, elements(&start)?, elements(&own)?].map(<[f64]>::to_vec);
+        Ok(Self(Minimum::new(own, elements(&of)?.to_vec(), systems, narrow, slopes, start)))
+    }
+
+    #[getter]
+    fn charges<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        PyArray1::from_slice(py, self.0.charges())
+    }
+
+    #[getter]
+    fn asked<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
+        self.0.asked().map(|x| PyArray1::from_slice(py, x))
+    }
+
+    fn answered(&mut self, image: PyReadonlyArray1<'_, f64>) -> PyResult<()> {
+        self.0.answered(elements(&image)?).map_err(exception)
+    }
 }

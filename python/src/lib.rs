@@ -36,7 +36,7 @@ mod _native {
         device_of_pointer, device_upload, device_write, release_device_memory,
     };
     #[pymodule_export]
-    use super::electrostatics::{mesh_of_spacing, miller_indices, wave_lines};
+    use super::electrostatics::{LeastCharges, mesh_of_spacing, miller_indices, wave_lines};
     #[pymodule_export]
     use super::graph::DeviceGraph;
     #[pymodule_export]
@@ -59,7 +59,10 @@ mod _native {
     #[pymodule_export]
     use super::plain_op::PlainOp;
     #[pymodule_export]
-    use super::plan::{crowding, extents, gaussian_reach, sum_accuracy, sum_kinds, sum_numbers, sum_plan};
+    use super::plan::{
+        all_pairs, all_pairs_ptr, crowding, extents, gaussian_reach, meshes_reach, sum_accuracy, sum_kinds,
+        sum_numbers, sum_plan,
+    };
     #[pymodule_export]
     use super::straight::{InGraph, Straight};
     #[pymodule_export]

@@ -1,15 +1,17 @@
 //! Plans of sums, as tuples of Python.
 
+use madelung::batch::Batch;
 use madelung::electrostatics::plan::{
     self, Atoms, Edge, Given, Height, Input, Kind, Law, Method, Parameter, Plan, Prescription, Rows, Sum,
     Systems, Term, Terms, compose,
 };
-use numpy::{PyReadonlyArray2, PyReadonlyArray3};
+use numpy::ndarray::Array1;
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use crate::call::exception;
-use crate::convert::{elements, triples};
+use crate::call::{compute, exception};
+use crate::convert::{elements, given, triples};
 
 type Object<'py> = Bound<'py, PyAny>;
 
@@ -168,6 +170,7 @@ fn input<'py>(py: Python<'py>, of: &Input) -> PyResult<Object<'py>> {
         Input::Pairs(of) => {
             tuple!(py, "pairs", of.search.as_ref().map(|x| input(py, x)).transpose()?, of.without)
         }
+        Input::AllPairs(_) => unreachable!("Python has no request of latent charges"),
         Input::Excluded => tuple!(py, "excluded"),
         Input::Waves => tuple!(py, "waves"),
         Input::WavesWithin(of, is_given) => tuple!(py, "waves_within", name(*of), *is_given),
@@ -247,6 +250,12 @@ pub(crate) fn sum_kinds(
     let given = Prescription { accuracy, ..Prescription::default() };
     let found = plan::kinds(&request.into(), systems, &given).map_err(exception)?;
     Ok(found.iter().map(|kind| *kind as usize).collect())
+}
+
+/// Whether sums on meshes have an accuracy: see `plan::meshes_reach`.
+#[pyfunction]
+pub(crate) fn meshes_reach(accuracy: Option<f64>) -> bool {
+    plan::meshes_reach(accuracy)
 }
 
 /// (alpha, cutoff, k_cutoff, slab_height, mesh_dimensions, spline_order, accuracy).
@@ -339,4 +348,31 @@ pub(crate) fn extents(
     axes: Vec<[bool; 3]>,
 ) -> PyResult<Vec<f64>> {
     Ok(plan::extents(triples(&positions)?, &atoms, cells(&cell)?, &axes))
+}
+
+/// All pairs within systems that are open: where those of each atom begin, and the other atoms. See `plan::all_pairs`.
+#[pyfunction]
+pub(crate) fn all_pairs<'py>(
+    py: Python<'py>,
+    batch_idx: PyReadonlyArray1<'py, i32>,
+    open: Vec<bool>,
+) -> PyResult<Object<'py>> {
+    let idx = elements(&batch_idx)?;
+    let (ptr, columns) = compute(py, || {
+        let batch = Batch::from_idx(idx, Some(open.len()))?;
+        let columns = plan::all_pairs(&batch, &open)?.into_csr().others.into_owned();
+        Ok((plan::all_pairs_ptr(&batch, &open)?, columns))
+    })?;
+    tuple!(py, given(py, Array1::from_vec(ptr)), given(py, Array1::from_vec(columns)))
+}
+
+/// Where the pairs of each atom begin in `all_pairs`.
+#[pyfunction]
+pub(crate) fn all_pairs_ptr<'py>(
+    py: Python<'py>,
+    batch_idx: PyReadonlyArray1<'py, i32>,
+    open: Vec<bool>,
+) -> PyResult<Object<'py>> {
+    let batch = Batch::from_idx(elements(&batch_idx)?, Some(open.len())).map_err(exception)?;
+    Ok(given(py, Array1::from_vec(plan::all_pairs_ptr(&batch, &open).map_err(exception)?)))
 }

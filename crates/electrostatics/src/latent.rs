@@ -5,8 +5,12 @@
 //! those of the others. σ is 1/(√2 α). There is no background, and the waves end where the caller ends them, converged
 //! or not: the sphere belongs to the model.
 
-use madelung_core::Result;
+use madelung_core::array::reserve;
 use madelung_core::op::Op;
+use madelung_core::stop::caught;
+use madelung_core::structure::pairs::{Kind, Shifts};
+use madelung_core::structure::{Batch, PairList};
+use madelung_core::{Error, Result};
 use std::sync::Arc;
 
 /// erf(αr)/r, whole in either sum. `own` is the part of a charge's interaction with itself that is taken away: the sum
@@ -57,4 +61,49 @@ crate::charge_sum! {
 pub(crate) fn ops(namespace: &str) -> Result<Vec<Arc<Op>>> {
     let sums = ["latent_summation", "latent_summation_total"];
     Ok(LATENT.ops(namespace)?.into_iter().filter(|op| sums.contains(&op.name.as_str())).collect())
+}
+
+/// Where the pairs of each atom begin in [`all_pairs`], and their number (N + 1,).
+///
+/// # Errors
+/// `positions`, where there are more than 2³¹ − 1 pairs.
+pub fn all_pairs_ptr(batch: &Batch<'_>, open: &[bool]) -> Result<Vec<i32>> {
+    let mut ptr = vec![0; batch.atoms() + 1];
+    let mut end = 0i64;
+    for (i, next) in ptr[1..].iter_mut().enumerate() {
+        end += others(batch, open, i).len() as i64;
+        *next = end as i32;
+    }
+    if end > i64::from(i32::MAX) {
+        let expected = format!("at most {} pairs in systems without periodic axes", i32::MAX);
+        return Err(Error::argument("positions", expected, end.to_string()));
+    }
+    Ok(ptr)
+}
+
+/// All pairs of atoms of the systems that are `open` (one row for all, or one for each), each from both sides: for any
+/// positions, as no pair is with an image.
+///
+/// # Errors
+/// `positions`, where there are more than 2³¹ − 1 pairs.
+pub fn all_pairs(batch: &Batch<'_>, open: &[bool]) -> Result<PairList<'static>> {
+    let ptr = all_pairs_ptr(batch, open)?;
+    let entries = || {
+        let (mut columns, mut images) = (vec![], vec![]);
+        let count = ptr[batch.atoms()] as usize;
+        reserve(&mut columns, count);
+        reserve(&mut images, count);
+        columns.extend((0..batch.atoms()).flat_map(|i| others(batch, open, i)).map(|j| j as i32));
+        images.resize(count, 0);
+        Ok((columns, images))
+    };
+    let (columns, images) = caught(|| "positions".into(), entries)?;
+    PairList::from_search(&ptr[..], columns, Shifts::Packed(images.into()), batch.atoms(), Kind::Full)
+}
+
+/// The members of an atom's system but the atom itself; none where the system is not open.
+fn others(batch: &Batch<'_>, open: &[bool], i: usize) -> impl ExactSizeIterator<Item = usize> {
+    let (b, members) = (batch.of(i), batch.members(batch.of(i)));
+    let count = if open[if open.len() == 1 { 0 } else { b }] { members.len() - 1 } else { 0 };
+    (0..count).map(move |n| members.start + n).map(move |j| j + usize::from(j >= i))
 }

@@ -14,6 +14,7 @@ mod boundaries;
 mod declare;
 pub mod direct;
 mod energies;
+pub mod equilibration;
 mod gaussians;
 mod kernels;
 pub mod kvectors;
@@ -32,12 +33,13 @@ pub mod tuning;
 mod wires;
 
 pub use energies::{Energies, Options, Reduction};
+pub use equilibration::{Equilibrated, QeqSettings, qeq};
 pub use mesh::{PmeParameters, PrescribedMesh, estimate_pme_parameters};
 pub use ops::{ChargeSum, all_kernels, registry};
 pub use parameters::{DEFAULT_ACCURACY, NARROW_ACCURACY};
 pub use sums::{
-    EwaldSettings, PmeSettings, coulomb, dsf, ewald_real_space, ewald_reciprocal_space, ewald_summation,
-    particle_mesh_ewald, pme_reciprocal_space,
+    EwaldSettings, LatentSettings, PmeSettings, coulomb, dsf, ewald_real_space, ewald_reciprocal_space,
+    ewald_summation, latent_ewald, particle_mesh_ewald, pme_reciprocal_space,
 };
 pub use system::System;
 pub use tuning::{EwaldParameters, Prescribed, estimate_ewald_parameters};

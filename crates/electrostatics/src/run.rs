@@ -6,8 +6,9 @@ use crate::kvectors::miller_indices_batch;
 use crate::mesh::SPLINE_ORDER;
 use crate::ops::registry;
 use crate::plan::{
-    Cells, Chosen, Given, Height, Input, Law, Method, Parameter, Plan, Prescription, Request, Sum, Systems,
-    Term, Terms, UNBOUNDED, UNIT, accuracy, compose, crowding, extents, gaussian_reach, kinds, numbers, row,
+    Cells, Chosen, Given, Height, Input, Law, Method, Numbered, Parameter, Plan, Prescription, Request, Sum,
+    Systems, Term, Terms, UNBOUNDED, UNIT, accuracy, all_pairs, compose, crowding, extents, gaussian_reach,
+    kinds, numbers, row,
 };
 use crate::system::{Excluded, System};
 use madelung_core::array::{Array, View};
@@ -26,34 +27,46 @@ pub(crate) fn run_plan(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
+    let (plan, known) = planned((sum, method), system, given, pairs.is_some())?;
+    match plan {
+        Plan::Sum(terms) => {
+            Prepared::of(context, system, given, pairs, terms, &known)?.evaluated(&system.charges, options)
+        }
+        Plan::Parts(parts) => in_parts(context, sum, system, given, &parts, options),
+        Plan::Ask => unreachable!("the request says the kinds of its systems"),
+    }
+}
+
+/// A sum over a list that is built, to be evaluated for charges of any values.
+pub(crate) fn prepared<'a>(
+    context: &'a Context<'a>,
+    sum: Sum,
+    system: &'a System<'a>,
+    given: &'a Prescription,
+) -> Result<Prepared<'a>> {
+    match planned((sum, Some(Method::List)), system, given, false)? {
+        (Plan::Sum(terms), known) => Prepared::of(context, system, given, None, terms, &known),
+        _ => unreachable!("the request says its method"),
+    }
+}
+
+/// The plan of a call, its request, and the values that open parameters are chosen by.
+fn planned(
+    (sum, method): (Sum, Option<Method>),
+    system: &System<'_>,
+    given: &Prescription,
+    has_list: bool,
+) -> Result<(Plan, (Request, Values))> {
     given.check(system.systems())?;
     accuracy(given.accuracy, system.is_narrow())?;
-    let mut request = request_of(system, given, sum, method, pairs.is_some());
+    let mut request = request_of(system, given, sum, method, has_list);
     let values = Values::of(system)?;
     let mut plan = compose(&request)?;
     if plan == Plan::Ask {
         request.kinds = Some(kinds(&request, values.systems(system), given)?);
         plan = compose(&request)?;
     }
-    let terms = match plan {
-        Plan::Sum(terms) => terms,
-        Plan::Parts(parts) => return in_parts(context, sum, system, given, &parts, options),
-        Plan::Ask => unreachable!("the request says the kinds of its systems"),
-    };
-    let chosen = terms.chooses.then(|| values.chosen(&request, &terms, system, given)).transpose()?;
-    let cells = lattice_cells(context, system, &terms, given, chosen.as_ref())?;
-    let call = Call { context, system, given, pairs, cells, chosen };
-    call.check_widths()?;
-    let left = system.exclusions.as_ref().map(|x| call.excluded(x)).transpose()?;
-    let (inputs, numbered) = terms.inputs();
-    let inputs: Vec<_> =
-        inputs.into_iter().map(|x| call.input(x, left.as_ref())).collect::<Result<Vec<Vec<Made<'_>>>>>()?;
-    let each = terms.terms.iter().zip(&numbered).map(|(term, (reals, rest))| {
-        let of = |numbers: &[usize]| numbers.iter().flat_map(|n| &inputs[*n]).collect::<Vec<_>>();
-        call.evaluated(term, &of(reals), &of(rest), options)
-    });
-    let total = each.reduce(|sum, found| sum?.plus(&found?));
-    total.expect("a plan has terms")
+    Ok((plan, (request, values)))
 }
 
 /// The parameters of a sum over a list.
@@ -188,11 +201,52 @@ fn lattice_cells(
     Ok(cells)
 }
 
+/// A sum with its parameters and lists, of whatever charges its atoms have.
+pub(crate) struct Prepared<'a> {
+    call: Call<'a>,
+    terms: Vec<(Term, Numbered)>,
+    /// The arguments that each input of the terms stands for.
+    inputs: Vec<Vec<Made<'a>>>,
+}
+
+impl<'a> Prepared<'a> {
+    fn of(
+        context: &'a Context<'a>,
+        system: &'a System<'a>,
+        given: &'a Prescription,
+        pairs: Option<&'a dyn Structure>,
+        terms: Terms,
+        (request, values): &(Request, Values),
+    ) -> Result<Self> {
+        let chosen = terms.chooses.then(|| values.chosen(request, &terms, system, given)).transpose()?;
+        let cells = lattice_cells(context, system, &terms, given, chosen.as_ref())?;
+        let no_lattice = terms.cells.no_lattice.known().to_vec();
+        let call = Call { context, system, given, pairs, no_lattice, cells, chosen };
+        call.check_widths()?;
+        let left = system.exclusions.as_ref().map(|x| call.excluded(x)).transpose()?;
+        let (inputs, numbered) = terms.inputs();
+        let inputs = inputs.into_iter().map(|x| call.input(x, left.as_ref())).collect::<Result<_>>()?;
+        Ok(Self { call, terms: terms.terms.into_iter().zip(numbered).collect(), inputs })
+    }
+
+    /// The results for charges (N,).
+    pub(crate) fn evaluated(&self, charges: &View<'_>, options: &Options) -> Result<Energies> {
+        let each = self.terms.iter().map(|(term, (reals, rest))| {
+            let of = |numbers: &[usize]| numbers.iter().flat_map(|n| &self.inputs[*n]).collect::<Vec<_>>();
+            self.call.evaluated(term, charges, &of(reals), &of(rest), options)
+        });
+        let total = each.reduce(|sum, found| sum?.plus(&found?));
+        total.expect("a plan has terms")
+    }
+}
+
 struct Call<'a> {
     context: &'a Context<'a>,
     system: &'a System<'a>,
     given: &'a Prescription,
     pairs: Option<&'a dyn Structure>,
+    /// Systems that are no lattice, a row for each or one for all.
+    no_lattice: Vec<bool>,
     cells: Vec<[[f64; 3]; 3]>,
     chosen: Option<Chosen>,
 }
@@ -259,6 +313,7 @@ impl<'a> Call<'a> {
     fn evaluated(
         &self,
         term: &Term,
+        charges: &View<'_>,
         reals: &[&Made<'_>],
         rest: &[&Made<'_>],
         options: &Options,
@@ -273,14 +328,14 @@ impl<'a> Call<'a> {
         let of_lattice = term.atoms.lattice.then(|| self.cells.as_flattened().as_flattened());
         let cells = of_lattice.map(|x| Array::from_f64(dtype, &[system.systems(), 3, 3], x)).transpose()?;
         let charged = term.atoms.charged.as_ref().map(|factors| {
-            let mut q = system.charges.to_f64()?;
+            let mut q = charges.to_f64()?;
             q.iter_mut().zip(system.batch.idx()).for_each(|(q, b)| *q *= *row(factors.known(), *b as usize));
             Array::from_f64(dtype, &[q.len()], &q)
         });
         let charged = charged.transpose()?;
         let first = [
             Arg::Array(system.positions.clone()),
-            Arg::Array(charged.as_ref().map_or_else(|| system.charges.clone(), Array::view)),
+            Arg::Array(charged.as_ref().map_or_else(|| charges.clone(), Array::view)),
             Arg::Array(cells.as_ref().unwrap_or(&system.cell).view()),
         ];
         let between = [Arg::Zero, Arg::Structure(&system.batch), Arg::Real(options.prefactor)];
@@ -317,7 +372,7 @@ impl<'a> Call<'a> {
     }
 
     /// The arguments that an input stands for.
-    fn input(&self, input: &Input, left: Option<&'a Left>) -> Result<Vec<Made<'a>>> {
+    fn input(&self, input: &Input, left: Option<&Left>) -> Result<Vec<Made<'a>>> {
         let (dtype, systems) = (self.system.positions.dtype(), self.system.systems());
         Ok(match input {
             Input::Scalar(x) => vec![Made::Real(*x)],
@@ -333,12 +388,19 @@ impl<'a> Call<'a> {
             }
             Input::Excluded => {
                 let left = left.expect("exclusions of a plan that has them");
-                let of = Map::new(&left.of[..], left.factors.shape()[0])?;
-                vec![Made::List(&left.list), Made::Own(Box::new(of)), Made::Borrowed(left.factors.view())]
+                let of = Map::new(left.of.clone(), left.factors.shape()[0])?;
+                let structures: [Box<dyn Structure>; 2] = [Box::new(left.list.clone()), Box::new(of)];
+                let factors = Made::Array(left.factors.try_clone()?);
+                structures.into_iter().map(Made::Own).chain([factors]).collect()
             }
             Input::WavesWithin(of, is_given) => {
                 let given = if *is_given { Input::Argument(*of) } else { Input::Chosen(*of) };
-                let (rows, ptr) = miller_indices_batch(&self.cells, &self.of_systems(&given)?)?;
+                let mut radii = self.of_systems(&given)?;
+                radii
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(b, k)| *k = if *row(&self.no_lattice, b) { 0.0 } else { *k });
+                let (rows, ptr) = miller_indices_batch(&self.cells, &radii)?;
                 vec![Made::Array(Array::from(rows.as_slice())), Made::Own(Box::new(Batch::from_ptr(ptr)?))]
             }
             Input::Waves => {
@@ -377,6 +439,9 @@ impl<'a> Call<'a> {
                 let is_flat = rows[0].len() == 1;
                 let array = if is_flat { Array::from(each) } else { Array::from(each.as_chunks::<3>().0) };
                 vec![Made::Array(array)]
+            }
+            Input::AllPairs(rows) => {
+                vec![Made::Own(Box::new(all_pairs(&self.system.batch, rows.known())?))]
             }
             Input::Widths => vec![Made::Borrowed(self.widths()?.clone())],
             Input::ReachOfWidths => vec![Made::Real(gaussian_reach(self.widest()?, None))],

@@ -14,6 +14,7 @@ use madelung_core::op::Arg;
 use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_core::structure::{Mesh, Structure};
 use madelung_core::{Error, Result};
+use std::f64::consts::TAU;
 
 /// The parameters of an Ewald sum; a parameter that is `None` is chosen for `accuracy`.
 #[derive(Clone, Debug, Default)]
@@ -338,4 +339,63 @@ pub fn particle_mesh_ewald(
     options: &Options,
 ) -> Result<Energies> {
     of_pairs(context, Sum::Mesh, system, &settings.prescription(system)?, pairs, options)
+}
+
+/// The parameters of a sum of latent charges, which belong to its model: one number for all systems or one per system.
+#[derive(Clone, Debug)]
+pub struct LatentSettings {
+    /// Width σ of the Gaussian charges, in L.
+    pub sigma: Vec<f64>,
+    /// Shortest wavelength of the sum over waves, in L: 0 < |k| ≤ 2π/dl. The sum need not be converged there.
+    pub dl: Vec<f64>,
+    /// Whether the energy q²/(σ√(2π)) of each charge with itself is left out.
+    pub remove_self_interaction: bool,
+}
+
+impl Default for LatentSettings {
+    fn default() -> Self {
+        Self { sigma: vec![1.0], dl: vec![2.0], remove_self_interaction: true }
+    }
+}
+
+/// The electrostatic energy of latent charges: Gaussians of width σ, without a background. The charge part of Latent Ewald
+/// Summation (Cheng, npj Comput. Mater. 11, 80 (2025)).
+///
+/// Crystals: (2π/V) Σ_k exp(−σ²k²/2)/k² |S(k)|² over 0 < |k| ≤ 2π/dl, without the energy of each charge with itself. Open
+/// systems: ½ Σ q_i q_j erf(r/√2σ)/r over all pairs. A batch may hold both.
+///
+/// ```
+/// use madelung_core::structure::Batch;
+/// use madelung_electrostatics::{LatentSettings, Options, System, latent_ewald};
+///
+/// // Two charges of 1 e and −1 e, 3 L apart, of width 1/√2 L: −erf(3)/3 e²/L, half of it of each.
+/// let (positions, charges) = ([[0.0; 3], [3.0, 0.0, 0.0]], [1.0, -1.0]);
+/// let (cell, open) = ([[0.0; 3]; 3], [[false; 3]]);
+/// let batch = Batch::single(2)?;
+/// let system =
+///     System::with_boundaries((&positions[..]).into(), (&charges).into(), (&cell[..]).into(), &open, batch)?;
+/// let settings = LatentSettings { sigma: vec![0.5f64.sqrt()], ..LatentSettings::default() };
+/// let found = latent_ewald(&madelung_cpu::context(), &system, &settings, &Options::forces())?;
+/// assert!((found.energies.to_f64()?[0] + 0.999977909503 / 6.0).abs() < 1e-12);
+/// # Ok::<(), madelung_core::Error>(())
+/// ```
+///
+/// # Errors
+/// `sigma` or `dl`, where it is not finite and > 0; `pbc` of slabs and wires; `exclusions` and `widths`, which the sum does
+/// not have; `positions` or `charges`, where they are not finite.
+pub fn latent_ewald(
+    context: &Context<'_>,
+    system: &System<'_>,
+    settings: &LatentSettings,
+    options: &Options,
+) -> Result<Energies> {
+    let each = |name, numbers: &[f64], of: fn(f64) -> f64| {
+        let found = per_system(name, Some(numbers), system.systems())?;
+        Ok::<_, Error>(found.map(|each| each.into_iter().map(of).collect::<Vec<f64>>()))
+    };
+    let alpha = each("sigma", &settings.sigma, |sigma| 1.0 / (2f64.sqrt() * sigma))?;
+    let k_cutoff = each("dl", &settings.dl, |dl| TAU / dl)?;
+    let given = Prescription { alpha, k_cutoff, ..Prescription::default() };
+    let sum = Sum::Latent { with_selves: !settings.remove_self_interaction };
+    run_plan(context, (sum, None), system, &given, None, options)
 }

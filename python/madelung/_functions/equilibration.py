@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from madelung import _arguments as check
+from madelung import _native
 from madelung._functions.boundaries import BOUNDARIES, SLAB_CORRECTION
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import WIDTHS
 from madelung._functions.parameters import ACCURACY, BATCH_IDX, CELL, ENERGY_ERRORS, OUTPUTS, POSITIONS
 from madelung._functions.plans import evaluated, of_other_atoms, parameters, prepared
-from madelung._functions.requests import Sum
 from madelung._functions.segments import segment_sum
-from madelung._functions.sum_arguments import Arguments, arguments
-
-# Residual of the charges over that of the start; below it rounding is all that changes.
-_TOLERANCES = {"float64": 1e-12, "float32": 1e-6}
-
-# Beyond it the errors of meshes are those of their rounding.
-_FINEST_MESH = 1e-10
+from madelung._functions.sum_arguments import arguments
 
 
 @function(
@@ -126,7 +118,7 @@ def qeq(
     eta = _reals(f, "hardness", hardness, sites, system)
     sigma = _reals(f, "widths", widths, sites, system)
     charge = _reals(f, "total_charge", total_charge, each_system, system)
-    of = np.asarray(f.value("batch_idx", idx), np.int64)
+    of = np.require(f.value("batch_idx", idx), np.int32, ["C", "A"])
     count = np.bincount(of, minlength=system.systems)
     lost = (count == 0) & (np.broadcast_to(_values(f, charge), system.systems) != 0.0)
     if charge.shape and lost.any():
@@ -135,7 +127,10 @@ def qeq(
         )
     boundary = {"pbc": pbc, "slab_correction": slab_correction}
     coulomb = arguments(positions, ones, cell, batch_idx, **boundary, widths=sigma, accuracy=accuracy)
-    sums = prepared(f, coulomb, _sum_of(f, coulomb, method))
+    on_mesh = method == "pme"
+    if method is None and _native.meshes_reach(None if accuracy is None else check.number("accuracy", accuracy)):
+        on_mesh = parameters(f, coulomb, "mesh").cost < parameters(f, coulomb, "waves").cost
+    sums = prepared(f, coulomb, "mesh" if on_mesh else "waves")
 
     def energy(q: Any, r: Any, h: Any, width: Any, two: Any) -> Any:
         """The part of the energy of second degree, and its gradient by charges."""
@@ -150,10 +145,16 @@ def qeq(
     arrays = (positions, lattice, sigma, eta)
     plain = [f.numbers(f.untraced(_values, f, x), like) for x in arrays]
     own = _values(f, plain[3]) + unit / (math.sqrt(math.pi) * _values(f, plain[2]))
-    tolerance = next(x for name, x in _TOLERANCES.items() if name in str(like.dtype))
-    minimum = _Minimum(lambda q: _values(f, energy(f.numbers(q, like), *plain)[1]), own, of, system.systems, tolerance)
+
+    def minimum(slopes: np.ndarray, start: np.ndarray) -> np.ndarray:
+        a, x = (np.require(each, np.float64, ["C", "A"]) for each in (slopes, start))
+        search = _native.LeastCharges(a, x, own, of, system.systems, like.dtype.itemsize == 4)
+        while (asked := search.asked) is not None:
+            search.answered(_values(f, energy(f.numbers(asked, like), *plain)[1]))
+        return search.charges
+
     share = f.numbers(1.0 / count[of], like)
-    spread = charge * share if not charge.shape else f.taken(charge, f.indices(of.astype(np.int32), like)) * share
+    spread = charge * share if not charge.shape else f.taken(charge, f.indices(of, like)) * share
     q = f.minimum(minimum, both, chi, spread, arrays)
     energies = evaluated(*of_other_atoms(*sums, positions, q, lattice, sigma), wanted)
     energies, *others = energies if isinstance(energies, tuple) else (energies,)
@@ -185,68 +186,3 @@ def _reals(f: Framework, name: str, x: Any, shapes: tuple[tuple[int, ...], ...],
 
 def _values(f: Framework, x: Any) -> np.ndarray:
     return np.array(f.value("charges", x), np.float64)
-
-
-def _sum_of(f: Framework, of: Arguments, method: Any) -> Sum:
-    """The sum over the lattice, over waves or on a mesh: by the method, or as it costs less."""
-    if method is not None:
-        return "mesh" if method == "pme" else "waves"
-    if of.accuracy is not None and check.number("accuracy", of.accuracy) < _FINEST_MESH:
-        return "waves"
-    return min("mesh", "waves", key=lambda sum_: parameters(f, of, sum_).cost)
-
-
-@dataclass(frozen=True)
-class _Minimum:
-    """The charges that minimise an energy of second degree, of a given total charge in each system."""
-
-    times: Callable[[np.ndarray], np.ndarray]
-    """The matrix times charges."""
-    own: np.ndarray
-    """About its diagonal, which conjugate gradients are preconditioned by."""
-    of: np.ndarray
-    systems: int
-    tolerance: float
-
-    def sums(self, x: np.ndarray) -> np.ndarray:
-        """The sum over each system."""
-        return np.bincount(self.of, x, self.systems)
-
-    def __call__(self, slopes: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """The charges with these slopes at zero, from charges that have the total charge, by conjugate gradients for
-        each system alone."""
-        of, sums = self.of, self.sums
-        inverse = 1.0 / np.where(self.own > 0.0, self.own, 1.0)
-        weight = np.maximum(sums(inverse), 1e-300)
-
-        def across(r: np.ndarray) -> np.ndarray:
-            """Slopes less what those of a system have in common, which would be all that is left of them in the end."""
-            return r - (sums(inverse * r) / weight)[of]
-
-        x = np.array(start, np.float64)
-        r = across(np.asarray(slopes, np.float64) + (self.times(x) if x.any() else 0.0))
-        limit = self.tolerance * np.sqrt(sums(r**2))
-        p = z = inverse * r
-        product = sums(r * z)
-        is_open = limit > 0.0
-        for _ in range(4 * len(x) + 20):
-            if not is_open.any():
-                break
-            image = self.times(p)
-            curvature, length = sums(p * image), sums(p * p)
-            bad = is_open & ~(curvature > 0.0)
-            if bad.any():
-                b = int(bad.argmax())
-                expected = "numbers so large that the energy has a minimum at fixed total charge"
-                check.refuse("hardness", expected, f"a curvature of {curvature[b] / length[b]:.3g} (system {b})")
-            step = np.where(is_open, product / np.where(is_open, curvature, 1.0), 0.0)
-            x, r = x - step[of] * p, across(r - step[of] * image)
-            z = inverse * r
-            product, before = sums(r * z), product
-            p = z + np.where(is_open, product / np.where(is_open, before, 1.0), 0.0)[of] * p
-            is_open = is_open & (np.sqrt(sums(r**2)) > limit)
-        if is_open.any():
-            b = int(is_open.argmax())
-            found = f"slopes of {np.sqrt(sums(r**2))[b]:.3g} (system {b})"
-            check.refuse("hardness", f"numbers for which slopes fall below {limit[b]:.3g}", found)
-        return x

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from madelung import _arguments as check
+from madelung import _native
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
 from madelung._functions.ewald import DERIVATIVES
 from madelung._functions.framework import Framework
@@ -53,7 +54,6 @@ _DL = Parameter(
     2.0,
 )
 _GIVEN = text("what `latent_ewald_lists` gives for these systems; without it the call makes it.")
-_MOST_PAIRS = np.iinfo(np.int32).max
 
 
 @function(
@@ -205,7 +205,8 @@ def _inputs(
     if own or waves is None:
         neighbors, waves = f.untraced(_made, f, atoms, system.systems, dl, neighbors, waves)
     elif f.is_readable(*atoms, neighbors.index):
-        expected = _rows(f, len(positions), batch_idx, _periodic(f, cell, pbc, system.systems))[0]
+        is_open = ~_periodic(f, cell, pbc, system.systems)
+        expected = _native.all_pairs_ptr(_members(f, len(positions), batch_idx), is_open.tolist())
         given = f.value("neighbors", neighbors.index)
         if neighbors.form != "rows" or given.shape != expected.shape or (given != expected).any():
             check.refuse("neighbors", "what `latent_ewald_lists` gives for these systems", "another list")
@@ -239,27 +240,16 @@ def _periodic(f: Framework, cell: Any, pbc: Any, systems: int) -> np.ndarray:
     return np.broadcast_to(axes.all(1), systems)
 
 
-def _rows(f: Framework, atoms: int, batch_idx: Any, periodic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the pairs of each atom begin, and the first atom of its system."""
+def _members(f: Framework, atoms: int, batch_idx: Any) -> np.ndarray:
+    """The system of each atom."""
     idx = np.zeros(atoms, np.int32) if batch_idx is None else f.value("batch_idx", batch_idx)
-    idx = check.integers("batch_idx", idx, (atoms,))
-    if atoms and not (idx[0] >= 0 and idx[-1] < len(periodic) and (np.diff(idx) >= 0).all()):
-        check.refuse("batch_idx", f"sorted systems below {len(periodic)}", check.described(idx))
-    counts = np.bincount(idx, minlength=len(periodic))
-    ends = np.concatenate([[0], np.cumsum(np.where(periodic, 0, counts - 1)[idx])])
-    if ends[-1] > _MOST_PAIRS:
-        check.refuse("positions", f"at most {_MOST_PAIRS} pairs in systems without periodic axes", ends[-1])
-    return ends.astype(np.int32), (np.cumsum(counts) - counts)[idx].astype(np.int32)
+    return check.integers("batch_idx", idx, (atoms,))
 
 
 def _all_pairs(f: Framework, positions: Any, batch_idx: Any, periodic: np.ndarray) -> Neighbors:
     """All pairs within each open system."""
     atoms = len(positions)
-    ptr, first = _rows(f, atoms, batch_idx, periodic)
-    counts = np.diff(ptr)
-    columns = np.arange(ptr[-1], dtype=np.int32) + np.repeat(first - ptr[:-1], counts)
-    # Every member but the atom itself.
-    columns += columns >= np.repeat(np.arange(atoms, dtype=np.int32), counts)
+    ptr, columns = _native.all_pairs(_members(f, atoms, batch_idx), (~periodic).tolist())
     # No pair is with an image: packed, which takes a third of the memory.
     arrays = (f.indices(x, positions) for x in (ptr, columns, np.zeros_like(columns)))
     return Neighbors(*arrays, None, None, "rows", atoms, check.UNBOUNDED, None)

@@ -34,9 +34,8 @@ impl Boundaries {
         let mut found = Self { axes, is_unread, has_slabs: false };
         // The flag is a permission: a batch without slabs may have it.
         if let Some(b) = found.first(2).filter(|_| !request.given.slabs) {
-            let row = found.axes[b].map(|x| if x { "True" } else { "False" }).join(", ");
             let expected = "two periodic axes with `slab_correction=True` alone";
-            return Err(Error::argument("pbc", expected, format!("[{row}] (system {b})")));
+            return Err(Error::argument("pbc", expected, said(&found.axes, b)));
         }
         found.has_slabs = found.first(2).is_some();
         Ok(found)
@@ -113,6 +112,12 @@ impl Boundaries {
     pub fn factors(&self, edge: Edge) -> Rows<f64> {
         self.each(edge, |_, n| f64::from(u8::from(edge.has(n))))
     }
+}
+
+/// The periodic axes of a system, in an error.
+pub(super) fn said(axes: &[[bool; 3]], system: usize) -> String {
+    let row = axes[system].map(|x| if x { "True" } else { "False" }).join(", ");
+    format!("[{row}] (system {system})")
 }
 
 /// The row of a system, of rows for each or one for all.

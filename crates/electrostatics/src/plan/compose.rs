@@ -1,6 +1,6 @@
 //! The terms of a sum.
 
-use super::boundaries::Boundaries;
+use super::boundaries::{Boundaries, said};
 use super::numbers::OPEN_REACH;
 use super::{
     Atoms, Cells, Edge, Given, Height, Input, Kind, Method, Pairs, Parameter, Plan, Request, Rows, Sum, Term,
@@ -13,8 +13,14 @@ use madelung_core::{Error, Result};
 /// # Errors
 /// The argument that does not go with the others.
 pub fn compose(request: &Request) -> Result<Plan> {
+    if let Sum::Latent { .. } = request.sum {
+        check_latent(request)?;
+    }
     let edges = Boundaries::of(request)?;
     let given = &request.given;
+    if let Sum::Latent { with_selves } = request.sum {
+        return Ok(Plan::Sum(Composer { request, given, edges }.latent(with_selves)));
+    }
     if !request.sum.is_whole() {
         return Ok(Plan::Sum(Composer { request, given, edges }.part()?));
     }
@@ -79,6 +85,21 @@ fn check(request: &Request, edges: &Boundaries) -> Result<()> {
         return Err(Error::argument("cutoff", expected, "None"));
     }
     Ok(())
+}
+
+/// Refuses what sums of latent charges lack.
+fn check_latent(request: &Request) -> Result<()> {
+    for (is_given, name) in [(request.given.exclusions, "exclusions"), (request.given.widths, "widths")] {
+        if is_given {
+            return Err(Error::argument(name, "None with latent charges", "it"));
+        }
+    }
+    let is_mixed = |row: &[bool; 3]| row.contains(&true) && row.contains(&false);
+    let axes = request.pbc.as_deref().unwrap_or_default();
+    match axes.iter().position(is_mixed) {
+        Some(b) => Err(Error::argument("pbc", "all axes of a system, or none of them", said(axes, b))),
+        None => Ok(()),
+    }
 }
 
 struct Composer<'a> {
@@ -227,6 +248,21 @@ impl Composer<'_> {
         let cells = Cells { no_lattice: Rows::Known(vec![false]), upright: None, height: Height::Cell };
         let (chooses, by_extents) = (is_searched, is_searched);
         Ok(Terms { terms, cells, chooses, by_extents, is_direct: false, refuses_slabs: false })
+    }
+
+    /// Waves of crystals and all pairs of open systems, of Gaussian charges: sums over waves have the energy of each charge
+    /// with itself, which sums over pairs lack.
+    fn latent(&self, with_selves: bool) -> Terms {
+        let (of_pairs, of_waves) = if with_selves { (-1.0, 0.0) } else { (0.0, 1.0) };
+        let own = self.masked(of_pairs, Input::Number(of_waves));
+        let waves =
+            if self.given.waves { Input::Waves } else { Input::WavesWithin(Parameter::KCutoff, true) };
+        let pairs = Input::AllPairs(self.edges.no_lattice());
+        let (op, atoms) = ("latent_summation".to_string(), Atoms { lattice: true, charged: None });
+        let rest = vec![pairs, Input::Scalar(UNBOUNDED), waves];
+        let terms = vec![Term { op, atoms, reals: vec![Input::Argument(Parameter::Alpha), own], rest }];
+        let cells = Cells { no_lattice: self.edges.no_lattice(), upright: None, height: Height::Cell };
+        Terms { terms, cells, chooses: false, by_extents: false, is_direct: false, refuses_slabs: false }
     }
 
     /// All pairs and waves in one pass.

@@ -30,13 +30,14 @@ pub use compose::compose;
 pub use crowding::crowding;
 pub use law::Law;
 pub(crate) use numbers::UNIT;
-pub use numbers::{Chosen, Prescription, Systems, extents, kinds, numbers};
+pub use numbers::{Chosen, Prescription, Systems, extents, kinds, meshes_reach, numbers};
 pub use slabs::height as slab_height;
 
 /// A row of periodic axes for each system, or one for all.
 pub type Axes = Vec<[bool; 3]>;
 
 pub use crate::gaussians::reach as gaussian_reach;
+pub use crate::latent::{all_pairs, all_pairs_ptr};
 pub use crate::parameters::accuracy;
 
 /// Cutoff that no pair of a list exceeds.
@@ -65,6 +66,11 @@ pub enum Sum {
     Pairs,
     /// Pairs within a cutoff, with shifted forces.
     Shifted,
+    /// Gaussian charges without a background: waves of crystals, all pairs of open systems.
+    Latent {
+        /// Whether with the energy of each charge with itself.
+        with_selves: bool,
+    },
 }
 
 impl Sum {
@@ -236,6 +242,8 @@ pub enum Input {
     Cutoff,
     /// A neighbour list: given, or found by a search.
     Pairs(Pairs),
+    /// All pairs of atoms of some systems, each from both sides.
+    AllPairs(Rows<bool>),
     /// Excluded pairs and their factors.
     Excluded,
     /// Waves that the caller gives.

@@ -207,6 +207,11 @@ fn cheapest(request: &Request, systems: Systems<'_>, given: &Prescription) -> Re
     Ok(found.into_iter().map(|kind| kind.unwrap_or(any)).collect())
 }
 
+/// Whether sums on meshes have an accuracy: below 1e-10 their errors are those of their rounding.
+pub fn meshes_reach(accuracy: Option<f64>) -> bool {
+    accuracy.is_none_or(|x| x >= 1e-10)
+}
+
 impl Prescription {
     /// The parameters of a system.
     fn of(&self, b: usize) -> Prescribed {

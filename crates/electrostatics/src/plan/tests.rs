@@ -25,6 +25,7 @@ fn word(input: &Input) -> String {
             let from = search.as_ref().map_or("list".into(), |x| format!("search by {}", word(x)));
             format!("{from}{}", if *without { " without" } else { "" })
         }
+        Input::AllPairs(of) => format!("all pairs {}", rows(of)),
         Input::Excluded => "excluded".into(),
         Input::Waves => "waves".into(),
         Input::WavesWithin(_, is_given) => format!("waves within {is_given}"),
@@ -116,6 +117,27 @@ fn parts_and_sums_over_pairs_take_systems_as_they_come() {
     assert_eq!(lines(&open), ["ewald_real_space: given alpha, search by chosen cutoff, 1e30"]);
     assert!(terms(&open).chooses && terms(&open).by_extents);
     assert!(compose(&Request { sum: Sum::RealSpace, ..open }).is_err());
+}
+
+#[test]
+fn latent_charges_are_one_term_of_waves_and_all_pairs() {
+    let given = Given { cell: true, alpha: true, k_cutoff: true, ..Given::default() };
+    let latent =
+        |with_selves, given| Request { sum: Sum::Latent { with_selves }, ..of(&[CRYSTAL, OPEN], given) };
+    assert_eq!(
+        lines(&latent(false, given)),
+        ["latent_summation: given alpha, 1e0 or 0, all pairs [false, true], 1e30, waves within true"]
+    );
+    assert_eq!(
+        lines(&latent(true, Given { waves: true, ..given })),
+        ["latent_summation: given alpha, 0e0 or -1, all pairs [false, true], 1e30, waves"]
+    );
+    let crystal = Request { pbc: None, ..latent(false, given) };
+    assert_eq!(
+        lines(&crystal),
+        ["latent_summation: given alpha, 1e0, all pairs [false], 1e30, waves within true"]
+    );
+    assert!(!terms(&crystal).chooses);
 }
 
 #[test]
@@ -269,6 +291,10 @@ fn contradictions_name_the_argument() {
     assert_eq!(refused(&crystal(Given { alpha: false, cutoff: false, ..whole() })), "cutoff");
     assert_eq!(refused(&Request { method: Some(Method::Direct), ..crystal(whole()) }), "neighbors");
     assert_eq!(refused(&Request { law: Law::Power(6), ..of(&[OPEN], whole()) }), "neighbors");
+    let latent = |of: Request| Request { sum: Sum::Latent { with_selves: false }, ..of };
+    assert_eq!(refused(&latent(of(&[CRYSTAL, SLAB], whole()))), "pbc");
+    assert_eq!(refused(&latent(crystal(Given { widths: true, ..whole() }))), "widths");
+    assert_eq!(refused(&latent(crystal(Given { exclusions: true, ..whole() }))), "exclusions");
 }
 
 /// A law of the caller's own, of crystals.
