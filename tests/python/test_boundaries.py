@@ -217,8 +217,8 @@ def test_torch() -> None:
     p = mn.estimate_ewald_parameters(r[:16], q[:16], CELL, 1e-6)
     searched = {"pbc": AXES, "batch_idx": boundary["batch_idx"]}
     lists = mt.find_neighbors(arrays[0], 14.0, arrays[2], **searched)
-    miller, of = mn.generate_miller_indices(np.stack([CELL, np.eye(3), SLAB]), [p.k_cutoff, 1e-3, p.k_cutoff])
-    waves = {"miller_indices": torch.tensor(miller), "miller_batch_idx": torch.tensor(of)}
+    miller, of = mn.generate_miller_indices(cells, p.k_cutoff, pbc=AXES, slab_height=24.0)
+    waves = {"miller_indices": torch.tensor(miller), "miller_batch_idx": torch.tensor(of), "slab_height": 24.0}
     given = {**boundary, "alpha": p.alpha, "neighbors": lists, **waves, "accuracy": None}
 
     def sums(r: Any, q: Any, **wanted: bool) -> Any:

@@ -1,7 +1,7 @@
 //! Results of sums, and what is asked for.
 
 use madelung_core::Result;
-use madelung_core::array::Array;
+use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 
@@ -88,8 +88,7 @@ impl Energies {
     }
 
     /// Zeros for the results of so many atoms and systems.
-    pub(crate) fn room(&self, atoms: usize, systems: usize, options: &Options) -> Self {
-        let dtype = self.energies.dtype();
+    pub(crate) fn zeros(dtype: DType, atoms: usize, systems: usize, options: &Options) -> Self {
         let rows = if options.energy_reduction == Reduction::System { systems } else { atoms };
         let zeros = |on: bool, shape: &[usize]| on.then(|| Array::zeros(dtype, shape));
         Self {

@@ -157,17 +157,17 @@ fn in_parts(
     options: &Options,
 ) -> Result<Energies> {
     let given = Prescription { accuracy: given.accuracy, ..Prescription::default() };
-    let mut whole: Option<Energies> = None;
+    let dtype = system.positions.dtype();
+    let mut whole = Energies::zeros(dtype, system.batch.atoms(), system.systems(), options);
     for (method, of) in parts {
         let atoms: Vec<usize> = of.iter().flat_map(|b| system.batch.members(*b)).collect();
         let part = system.part(of, &atoms)?;
         let found =
             run_plan(context, (sum, Some(*method)), &part.system(&system.pbc, of)?, &given, None, options)?;
         let of_energies = if options.energy_reduction == Reduction::System { of } else { &atoms };
-        let whole = whole.get_or_insert_with(|| found.room(system.batch.atoms(), system.systems(), options));
         whole.fill(&found, of_energies, &atoms, of)?;
     }
-    whole.ok_or_else(|| Error::Unsupported("a batch without systems".into()))
+    Ok(whole)
 }
 
 /// The cells of the sum over the lattice.
@@ -236,7 +236,10 @@ impl<'a> Prepared<'a> {
             self.call.evaluated(term, charges, &of(reals), &of(rest), options)
         });
         let total = each.reduce(|sum, found| sum?.plus(&found?));
-        total.expect("a plan has terms")
+        // A batch without systems has no terms.
+        let system = self.call.system;
+        let none = || Ok(Energies::zeros(system.positions.dtype(), 0, system.systems(), options));
+        total.unwrap_or_else(none)
     }
 }
 

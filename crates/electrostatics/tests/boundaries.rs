@@ -7,8 +7,9 @@ use common::numeric::assert_close_rms;
 use common::systems::SplitMix64;
 use madelung_core::array::Array;
 use madelung_core::backend::pool::Serial;
-use madelung_core::structure::Batch;
+use madelung_core::structure::{Batch, Neighbors, Structure};
 use madelung_core::{Error, Result};
+use madelung_electrostatics::kvectors::miller_indices_batch;
 use madelung_electrostatics::plan::Method;
 use madelung_electrostatics::{
     Energies, EwaldSettings, Options, PmeSettings, Reduction, System, ewald_summation, particle_mesh_ewald,
@@ -193,6 +194,54 @@ fn slabs_are_layers_with_vacuum() {
         other.cells[0][2] = third;
         assert!((other.energy(false) - energy).abs() < 1e-12 * energy.abs(), "{third:?}");
     }
+}
+
+#[test]
+fn a_batch_without_systems_has_no_energy() {
+    let context = madelung_cpu::context();
+    let none = Systems::default();
+    for energy_reduction in [Reduction::Atom, Reduction::System] {
+        let options = Options { energy_reduction, ..Options::everything() };
+        let system = none.system().unwrap();
+        let settings = EwaldSettings::default();
+        let found = ewald_summation(&context, &system, &settings, None, &options).unwrap();
+        assert!(results(&found).iter().all(Vec::is_empty));
+    }
+}
+
+/// Waves and a list that are given are those that a call makes, directly or not, in clusters or rows, without pairs or not.
+#[test]
+fn waves_and_lists_may_be_given() {
+    let context = madelung_cpu::context();
+    let mut form = [0; 2];
+    for (natoms, cutoff) in [(12, 2.4), (700, 2.4)] {
+        let crystal = Systems::random(9, natoms, [true; 3]);
+        for excluding in [false, true] {
+            let system = crystal.excluding(excluding).unwrap();
+            let (waves, ptr) = miller_indices_batch(system.cells(), &[5.0]).unwrap();
+            let within = EwaldSettings {
+                alpha: Some(vec![1.1]),
+                cutoff: Some(vec![cutoff]),
+                k_cutoff: Some(vec![5.0]),
+                ..EwaldSettings::default()
+            };
+            let of = vec![0; ptr[1] as usize];
+            let given = EwaldSettings { k_cutoff: None, waves: Some((waves, of)), ..within.clone() };
+            let pairs = system.neighbor_list(cutoff, &Serial).unwrap();
+            form[usize::from(matches!(pairs, Neighbors::Clusters(_)))] += 1;
+            let sum = |settings: &EwaldSettings, pairs: Option<&dyn Structure>| {
+                results(&ewald_summation(&context, &system, settings, pairs, &Options::everything()).unwrap())
+            };
+            let expected = sum(&within, None);
+            assert_eq!(sum(&given, Some(&pairs)), expected);
+            if !excluding {
+                let direct =
+                    |of: &EwaldSettings| EwaldSettings { method: Some(Method::Direct), ..of.clone() };
+                assert_eq!(sum(&direct(&given), None), sum(&direct(&within), None));
+            }
+        }
+    }
+    assert_eq!(form, [2, 2]);
 }
 
 #[test]

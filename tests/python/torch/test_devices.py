@@ -19,7 +19,7 @@ import madelung.numpy as mn
 import madelung.torch as mt
 from madelung import _arguments as check
 from madelung._functions.lists import Chosen
-from madelung.torch import _framework, _lists, _ops, _search
+from madelung.torch import _bound, _framework, _lists, _ops, _search
 from madelung.torch import _inputs as given
 
 pytestmark = pytest.mark.host("it stands in for a device")
@@ -46,6 +46,7 @@ FAKE = pytest.mark.cuda("this PyTorch needs a driver for fake CUDA tensors" if _
 def as_on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls with tensors of the CPU go the way of those with CUDA tensors."""
     monkeypatch.setattr(_framework, "Eager", _framework.Device)
+    monkeypatch.setattr(_bound, "STRAIGHT", {})
 
 
 def listed(*arguments: Any, **options: Any) -> tuple[torch.Tensor, ...]:
