@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import madelung.numpy as mn
+from bodies import lent, passed
 from conftest import required
 from madelung._functions.declare import FUNCTIONS
-from madelung._neighbors import Neighbors, flatten, unflatten
 from madelung.numpy._framework import Numpy
 
 EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
@@ -150,17 +150,6 @@ def requests(seed: int) -> tuple[str, dict[str, Any]]:
     return name, of | given
 
 
-def passed(name: str, given: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a body."""
-    declared = FUNCTIONS[name]
-    values = {p.name: given.get(p.name, p.default) for p in declared.parameters()}
-    groups = [getattr(item, "parameters", None) for item in declared.arguments()]
-    return tuple(
-        values[item.name] if group is None else tuple(values[p.name] for p in group)
-        for item, group in zip(declared.arguments(), groups)
-    )
-
-
 @pytest.mark.parametrize("namespace", ["numpy", "torch"])
 def test_native_sums_have_the_bits_of_composed_ones(namespace: str) -> None:
     """Plain calls are composed and run in Rust, others in Python: by the same plans, with the same bits or an error."""
@@ -218,15 +207,3 @@ def test_sums_whose_inputs_have_derivatives_keep_them() -> None:
                 leaf = own[name].requires_grad_()
             energies = mt.ewald_summation(**own)
             assert torch.autograd.grad(energies.sum(), leaf)[0].any(), (list(more), name)
-
-
-def lent(x: Any) -> Any:
-    """Of arrays of NumPy tensors on the same memory."""
-    import torch
-
-    if isinstance(x, np.ndarray):
-        return torch.from_numpy(x)
-    if isinstance(x, Neighbors):
-        arrays, others = flatten(x)
-        return unflatten([lent(array) for array in arrays], others)
-    return tuple(map(lent, x)) if isinstance(x, tuple) else x

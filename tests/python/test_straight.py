@@ -9,9 +9,9 @@ import torch
 
 import madelung.numpy as mn
 import madelung.torch as mt
+from bodies import lent, passed
 from madelung import _native
 from madelung._functions.declare import FUNCTIONS
-from madelung._neighbors import Neighbors, flatten, unflatten
 from madelung.numpy import _bound as of_numpy
 from madelung.numpy._framework import Numpy
 from madelung.torch import _bound as of_torch
@@ -54,27 +54,6 @@ def arguments(name: str, dtype: type, systems: int, has_cell: bool = True) -> di
         p.name: np.array([[0.7, 0.9], [0.9, 1.1]], dtype) for p in FUNCTIONS[name].parameters() if p.shape == ("K", "K")
     }
     return given | {k: v for k, v in known.items() if k in of} | tables
-
-
-def lent(x):
-    """Of arrays of NumPy tensors on the same memory."""
-    if isinstance(x, np.ndarray):
-        return torch.from_numpy(x)
-    if isinstance(x, Neighbors):
-        arrays, others = flatten(x)
-        return unflatten([lent(array) for array in arrays], others)
-    return x
-
-
-def passed(name: str, given: dict) -> tuple:
-    """The arguments of a body."""
-    declared = FUNCTIONS[name]
-    values = {p.name: given.get(p.name, p.default) for p in declared.parameters()}
-    groups = [getattr(item, "parameters", None) for item in declared.arguments()]
-    return tuple(
-        values[item.name] if group is None else tuple(values[p.name] for p in group)
-        for item, group in zip(declared.arguments(), groups)
-    )
 
 
 def both(name: str, given: dict, namespace: str) -> tuple:
