@@ -204,12 +204,14 @@ def axes_fit(name: str, rows: Any, systems: Any) -> None:
 
 
 def axes_of(pbc: Any, cell: Any) -> Axes:
-    """Periodic axes by value."""
-    plain = plain_axes(pbc)
-    if plain is not None:
-        return None if cell is not None and all([x for row in plain for x in row]) else plain
-    axes = check.periodic(_array(pbc) if hasattr(pbc, "shape") else pbc)
-    return None if axes is None or (cell is not None and axes.all()) else tuple(map(tuple, axes.tolist()))
+    """Periodic axes by value; None: all of a cell, or none without one."""
+    rows = plain_axes(pbc)
+    if rows is None:
+        axes = check.periodic(_array(pbc) if hasattr(pbc, "shape") else pbc)
+        if axes is None:
+            return None
+        rows = tuple(map(tuple, axes.tolist()))
+    return None if all([x is (cell is not None) for row in rows for x in row]) else rows
 
 
 def check_axes(neighbors: Any, cell: Any, pbc: Any, is_readable: Callable[..., bool]) -> None:

@@ -126,6 +126,20 @@ impl Plain {
         }
     }
 
+    /// An array of truths as lists of Python; None of other objects.
+    pub(crate) fn truths<'py>(&self, x: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+        let py = x.py();
+        let is_array = match &self.0 {
+            Library::NumPy { .. } => {
+                let dtype = x.cast_exact::<PyUntypedArray>().ok()?.dtype();
+                dtype.is_equiv_to(&numpy::dtype::<bool>(py))
+            }
+            // The lists of other tensors have no truths.
+            Library::Torch(torch) => torch.types.iter().any(|plain| x.get_type().is(plain)),
+        };
+        if is_array { x.call_method0(intern!(py, "tolist")).ok() } else { None }
+    }
+
     /// Whether a call with an array belongs to a graph of derivatives.
     pub(crate) fn requires_graph(&self, x: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (py, Library::Torch(torch)) = (x.py(), &self.0) else { return Ok(false) };

@@ -347,7 +347,7 @@ pub(crate) fn extents(
     cell: PyReadonlyArray3<'_, f64>,
     axes: Vec<[bool; 3]>,
 ) -> PyResult<Vec<f64>> {
-    Ok(plan::extents(triples(&positions)?, &atoms, cells(&cell)?, &axes))
+    plan::extents(triples(&positions)?, &atoms, cells(&cell)?, &axes).map_err(exception)
 }
 
 /// All pairs within systems that are open: where those of each atom begin, and the other atoms. See `plan::all_pairs`.

@@ -1,4 +1,5 @@
-//! Straight calls: those of one op whose inputs are plain arrays, as the caller gives them, in one call of this module.
+//! Straight calls: those of plain arrays, as the caller gives them, in one call of this module. Where all inputs of one op are
+//! given it is that op; other sums are those of Rust.
 //!
 //! Calls of other arrays go the way of all calls, in Python, and so do calls that fail: that way has the errors.
 
@@ -23,7 +24,7 @@ use given::{List, are_all, mesh, number, one_system, periodic_axes, unit_cell};
 use sources::{NUMBERS, Others, Place, Source, others, place, sources};
 use sum::Sum;
 
-/// Function whose calls are straight where all inputs of one op are given.
+/// Function whose calls of plain arrays are straight.
 #[pyclass(frozen, module = "madelung")]
 pub(crate) struct Straight {
     plain: Py<Plain>,
@@ -42,7 +43,7 @@ pub(crate) struct Straight {
     gradients: Vec<(Place, u64)>,
     /// The bits of gradients whose other sign is returned.
     negated: u64,
-    /// All other parameters, which have their defaults in straight calls.
+    /// All other parameters, which have their defaults where the call is that of one op.
     others: Others,
     /// The sum of which the op is a part, for calls of several terms or with open parameters.
     sum: Option<Sum>,
@@ -121,7 +122,11 @@ impl Straight {
             .chain(list.into_iter().flatten())
             .chain([reduction])
             .collect();
-        let sum = Sum::of(&entry.op.name, &parameters, &of_any)?;
+        let sum = if gradients.len() == flags.len() {
+            Sum::of(&entry.op.name, &parameters, &of_any)?
+        } else {
+            None
+        };
         let used: Vec<Place> = sources.iter().flat_map(Source::places).chain(of_any).chain(pbc).collect();
         let others = others(&parameters, &used)?;
         let derived = derived.map(|(mode, energies)| Derived { mode, energies });
@@ -168,7 +173,7 @@ impl Straight {
         }
     }
 
-    /// The results of a call with plans of their own.
+    /// The results of a sum that Rust composes: of several terms, or with open parameters.
     fn of_sum<'py>(
         &self,
         py: Python<'py>,
@@ -396,7 +401,7 @@ impl Straight {
                     match part {
                         Part::Ptr => plain.memory(&list.index)?,
                         Part::Others => list.columns(plain)?,
-                        Part::Shifts => plain.memory(&list.images)?,
+                        Part::Shifts => list.images(plain)?,
                         _ => {
                             // A search has made it full.
                             numbers.push(list.found.as_ref().map_or(0, |_| CHECKED.cast_unsigned()));

@@ -207,3 +207,64 @@ def test_sums_whose_inputs_have_derivatives_keep_them() -> None:
                 leaf = own[name].requires_grad_()
             energies = mt.ewald_summation(**own)
             assert torch.autograd.grad(energies.sum(), leaf)[0].any(), (list(more), name)
+
+
+def crystal() -> dict[str, Any]:
+    """Twelve charges in a box, with a list, α and a radius of waves."""
+    rng = np.random.default_rng(5)
+    of = {"positions": rng.uniform(0.0, 6.0, (12, 3)), "charges": rng.normal(size=12), "cell": 7.0 * np.eye(3)}
+    found = mn.find_neighbors(of["positions"], 3.0, of["cell"])
+    return of | found.lists | {"alpha": 0.9, "cutoff": 3.0, "k_cutoff": 4.0}
+
+
+WAVES, OF_WAVES = mn.generate_miller_indices(7.0 * np.eye(3), 4.0)
+DIRECT = {name: None for name in ("neighbor_list", "neighbor_ptr", "neighbor_shifts", "k_cutoff")}
+DIRECT |= {"method": "direct", "miller_indices": WAVES}
+BATCH = {"cell": np.stack([7.0 * np.eye(3)] * 3), "batch_idx": np.repeat([0, 2], 6), "slab_correction": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "message"),
+    [
+        ("ewald_summation", {"neighbor_shifts": np.zeros(30, np.int32)}, "`neighbor_shifts`: expected shape"),
+        ("ewald_summation", DIRECT | {"miller_batch_idx": OF_WAVES[:-1].copy()}, "`miller_batch_idx`: expected shape"),
+        (
+            "ewald_summation",
+            DIRECT | {"miller_batch_idx": np.append(OF_WAVES, 0)},
+            "`miller_batch_idx`: expected shape",
+        ),
+        ("ewald_summation", BATCH | {"pbc": np.array([CRYSTAL, SLAB])}, "`pbc`: expected one row"),
+        ("ewald_summation", BATCH | {"pbc": np.array([OPEN] * 2), "exclusions": np.array([[0, 1]])}, "`pbc`: expected"),
+        ("ewald_summation", {"pbc": np.array([True] * 3, object)}, "`pbc`: expected True or False for each axis"),
+        ("ewald_summation", {"slab_correction": 2}, "`slab_correction`: expected True or False"),
+        ("ewald_summation", {"pbc": (False, True, False), "accuracy": 2.0}, "`accuracy`: expected"),
+        ("particle_mesh_ewald", {"pbc": False, "spline_order": 3}, "`spline_order`: expected 4 to 8, got 3"),
+        ("particle_mesh_ewald", {"pbc": False, "mesh_dimensions": (2**31, 12, 12)}, "`mesh_dimensions`: expected"),
+    ],
+)
+def test_what_is_wrong_with_plain_calls_is_told(name: str, wrong: dict[str, Any], message: str) -> None:
+    given = crystal() | wrong
+    if "cell" in wrong:
+        given |= {k: None for k in DIRECT if k.startswith("neighbor")}
+    takes = {p.name for p in FUNCTIONS[name].parameters()}
+    with pytest.raises((ValueError, TypeError), match=message):
+        getattr(mn, name)(**{k: x for k, x in given.items() if k in takes})
+
+
+def test_lists_without_a_cell_are_those_of_no_axis() -> None:
+    of = crystal()
+    r, q, found = of["positions"], of["charges"], mn.find_neighbors(of["positions"], 3.0)
+    pairs = [[0, 1]]  # A list of Python, which is not plain.
+    expected = mn.ewald_summation(r, q, None, exclusions=pairs)
+    for pbc in (None, False, (False, False, False)):
+        energies = mn.ewald_summation(r, q, None, neighbors=found, pbc=pbc, exclusions=pairs)
+        # The pairs within the list are added first.
+        assert np.abs(energies - expected).max() < 1e-14
+
+
+def test_arrays_of_another_byte_order() -> None:
+    of = {k: x for k, x in crystal().items() if k in ("positions", "charges", "cell")}
+    expected = mn.ewald_summation(**of)
+    for name in of:
+        swapped = of | {name: of[name].astype(">f8")}
+        assert np.array_equal(mn.ewald_summation(**swapped), expected), name

@@ -224,6 +224,14 @@ OTHERS = {
     "another cell": lambda of: {"cell": of["cell"] * 1.001},
     "a cell that is not finite": lambda of: {"cell": of["cell"] * torch.nan},
     "no cell": lambda of: {"cell": None},
+    "negative images": lambda of: (
+        of["neighbors"].lists
+        | {"neighbors": None, "neighbor_shifts": torch._neg_view(of["neighbors"].lists["neighbor_shifts"])}
+    ),
+    "packed images": lambda of: (
+        of["neighbors"].lists
+        | {"neighbors": None, "neighbor_shifts": of["neighbors"].lists["neighbor_shifts"][:, 0].contiguous()}
+    ),
 }
 
 

@@ -60,11 +60,15 @@ fn planned(
     given.check(system.systems())?;
     accuracy(given.accuracy, system.is_narrow())?;
     let mut request = request_of(system, given, sum, method, has_list);
-    let values = Values::of(system)?;
+    let mut values = Values::of(system);
     let mut plan = compose(&request)?;
     if plan == Plan::Ask {
+        values = values.measured(system)?;
         request.kinds = Some(kinds(&request, values.systems(system), given)?);
         plan = compose(&request)?;
+    }
+    if matches!(&plan, Plan::Sum(terms) if terms.by_extents) {
+        values = values.measured(system)?;
     }
     Ok((plan, (request, values)))
 }
@@ -73,7 +77,7 @@ fn planned(
 pub(crate) fn parameters(sum: Sum, system: &System<'_>, given: &Prescription) -> Result<Chosen> {
     let request = request_of(system, given, sum, Some(Method::List), false);
     let Plan::Sum(terms) = compose(&request)? else { unreachable!("the request says its method") };
-    Values::of(system)?.chosen(&request, &terms, system, given)
+    Values::of(system).measured(system)?.chosen(&request, &terms, system, given)
 }
 
 fn request_of(
@@ -111,15 +115,17 @@ struct Values {
 }
 
 impl Values {
-    fn of(system: &System<'_>) -> Result<Self> {
-        let atoms: Vec<usize> = (0..system.systems()).map(|b| system.batch.members(b).len()).collect();
-        // Of crystals none is looked at.
-        let extents = if system.pbc.as_flattened().contains(&false) {
-            extents(&system.positions.to_rows()?, &atoms, system.cells(), &system.pbc)
-        } else {
-            vec![]
-        };
-        Ok(Self { atoms, extents })
+    fn of(system: &System<'_>) -> Self {
+        let atoms = (0..system.systems()).map(|b| system.batch.members(b).len()).collect();
+        Self { atoms, extents: vec![] }
+    }
+
+    /// The same with extents, if any are looked at: none is of crystals.
+    fn measured(mut self, system: &System<'_>) -> Result<Self> {
+        if self.extents.is_empty() && system.pbc.as_flattened().contains(&false) {
+            self.extents = extents(&system.positions.to_rows()?, &self.atoms, system.cells(), &system.pbc)?;
+        }
+        Ok(self)
     }
 
     fn systems<'a>(&'a self, system: &'a System<'_>) -> Systems<'a> {

@@ -200,12 +200,16 @@ fn slabs_are_layers_with_vacuum() {
 fn a_batch_without_systems_has_no_energy() {
     let context = madelung_cpu::context();
     let none = Systems::default();
+    let system = none.system().unwrap();
+    let given = EwaldSettings { alpha: Some(vec![0.9]), cutoff: Some(vec![4.0]), ..EwaldSettings::default() };
     for energy_reduction in [Reduction::Atom, Reduction::System] {
         let options = Options { energy_reduction, ..Options::everything() };
-        let system = none.system().unwrap();
-        let settings = EwaldSettings::default();
-        let found = ewald_summation(&context, &system, &settings, None, &options).unwrap();
-        assert!(results(&found).iter().all(Vec::is_empty));
+        let of_mesh = particle_mesh_ewald(&context, &system, &PmeSettings::default(), None, &options);
+        let of_waves = [EwaldSettings::default(), given.clone()]
+            .map(|settings| ewald_summation(&context, &system, &settings, None, &options));
+        for found in of_waves.into_iter().chain([of_mesh]) {
+            assert!(results(&found.unwrap()).iter().all(Vec::is_empty));
+        }
     }
 }
 
@@ -274,11 +278,23 @@ fn bad_input_is_named() {
         ..PmeSettings::default()
     };
     let mesh = particle_mesh_ewald(&context, &systems, &both, None, &Options::default());
+    // Of systems that are no lattice, too.
+    let open = molecule.system().unwrap();
+    let on_mesh = |settings: PmeSettings| {
+        particle_mesh_ewald(&context, &open, &settings, None, &Options::default()).map(|_| ())
+    };
+    let too_many = Some(vec![[1 << 31, 12, 12]]);
+    let waves = |indices, of| EwaldSettings { waves: Some((indices, of)), ..EwaldSettings::default() };
     for (name, result) in [
         ("alpha", ewald(&systems, EwaldSettings { alpha: two(0.8), ..EwaldSettings::default() })),
         ("cutoff", ewald(&systems, EwaldSettings { cutoff: two(4.0), ..EwaldSettings::default() })),
         ("accuracy", ewald(&systems, EwaldSettings::accuracy(-1.0))),
         ("mesh_spacing", mesh.map(|_| ())),
+        ("spline_order", on_mesh(PmeSettings { spline_order: Some(vec![3]), ..PmeSettings::default() })),
+        ("mesh_dimensions", on_mesh(PmeSettings { mesh_dimensions: too_many, ..PmeSettings::default() })),
+        ("waves", ewald(&open, waves(vec![[1, 0, 0]], vec![0, 0]))),
+        ("waves", ewald(&open, waves(vec![[1, 0, 0]], vec![1]))),
+        ("waves", ewald(&systems, waves(vec![[0; 3]], vec![0]))),
         // Two vectors of one direction, a vector of zeros along a periodic axis, two rows for one system.
         ("cell", flat.system().map(|_| ())),
         ("cell", with_axes(&[[true; 3]]).system().map(|_| ())),

@@ -70,7 +70,7 @@ def numbers_of(
         key = (request, *values, crowding, *given)
         found = _numbers_of(*key)
     if is_direct:
-        alpha, cutoff, *lines = f.kept(_lines, key, of.positions)
+        alpha, cutoff, *lines = f.kept(_lines, key, system.positions)
         return found._replace(alpha=alpha, cutoff=cutoff, lines=tuple(lines))
     return found
 

@@ -5,7 +5,7 @@ use madelung::electrostatics::mesh::SPLINE_ORDER;
 use madelung::electrostatics::plan::Axes;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple, PyType};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyTuple, PyType};
 use std::sync::OnceLock;
 
 use crate::plain::Plain;
@@ -53,6 +53,14 @@ impl<'py> List<'py> {
         let is_there = !(pairs.is_none() || ptr.is_none() || shifts.is_none());
         let (index, columns, images) = (ptr.clone(), pairs.clone(), shifts.clone());
         is_there.then_some(Self { index, columns, images, found: None })
+    }
+
+    /// The images. Those of plain arrays in three integers each.
+    pub(super) fn images<'a>(&'a self, plain: &Plain) -> PyResult<Option<View<'a>>> {
+        if self.found.is_some() {
+            return plain.memory(&self.images);
+        }
+        Ok(plain.view(&self.images)?.filter(|images| matches!(images.shape(), [_, 3])))
     }
 
     /// The columns. Those of plain arrays only where the first row of the pairs fits the offsets, and where there are fewer
@@ -131,14 +139,16 @@ pub(super) fn periodic_axes(cells: &View<'_>) -> Axes {
     vectors.as_chunks().0.to_vec()
 }
 
-/// Periodic axes of all systems, or of each, in Python's own types or a library's.
-pub(super) fn axes_of(pbc: &Bound<'_, PyAny>) -> Option<Axes> {
+/// Periodic axes of all systems, or of each, in Python's own types or an array of truths.
+pub(super) fn axes_of(pbc: &Bound<'_, PyAny>, plain: &Plain) -> Option<Axes> {
     if let Ok(all) = pbc.cast_exact::<PyBool>() {
         return Some(vec![[all.is_true(); 3]]);
     }
-    let py = pbc.py();
-    let has_list = pbc.hasattr(intern!(py, "tolist")).ok()?;
-    let rows = if has_list { &pbc.call_method0(intern!(py, "tolist")).ok()? } else { pbc };
+    let rows = if pbc.is_exact_instance_of::<PyTuple>() || pbc.is_exact_instance_of::<PyList>() {
+        pbc.clone()
+    } else {
+        plain.truths(pbc)?
+    };
     rows.extract()
         .map(|row| vec![row])
         .or_else(|_| rows.extract())

@@ -110,7 +110,7 @@ impl Sum {
         let batch_idx = optional(of(self.batch_idx), |x| reader.integers(x))?;
         let single = cell.as_ref().is_none_or(|cell| cell.shape().len() == 2) && batch_idx.is_none();
         let of_cell = cell.as_ref().map(periodic_axes);
-        let pbc = match optional(of(self.pbc), axes_of)? {
+        let pbc = match optional(of(self.pbc), |x| axes_of(x, plain))? {
             Some(rows) if of_cell.is_none() && rows.as_flattened().contains(&true) => return None,
             Some(rows) => rows,
             None => of_cell.clone().unwrap_or_else(|| vec![[false; 3]]),
@@ -131,7 +131,7 @@ impl Sum {
         }
         let memory = |x: &'a Bound<'_, PyAny>| plain.memory(x).ok()?;
         let arrays = |list: &'a List<'_>| {
-            Some([memory(&list.index)?, list.columns(plain).ok()??, memory(&list.images)?])
+            Some([memory(&list.index)?, list.columns(plain).ok()??, list.images(plain).ok()??])
         };
         let list = match list {
             Some(list) => Some((arrays(list)?, list.found.is_some())),

@@ -12,6 +12,7 @@ from jax_cases import ALPHA as SPLITTING
 from jax_cases import close, listed, system
 
 import madelung.jax as mj
+from conftest import METHOD
 from madelung.jax import _inputs as given
 
 ALPHA, CUTOFF, K_CUTOFF = 0.8, 2.4, 4.0
@@ -56,11 +57,11 @@ def test_what_is_made_lies_where_the_positions_were_put() -> None:
     lists = mj.neighbor_list(r, CUTOFF, h, return_distances=True, capacity=999)
     kept = mj.NeighborList(CUTOFF).allocate(r, h)
     waves = mj.generate_miller_indices(h, K_CUTOFF)
-    sums = mj.ewald_summation(r, q, h, compute_forces=True)
+    sums = mj.ewald_summation(r, q, h, compute_forces=True, **METHOD)
     by_r = jax.grad(lambda r: mj.ewald_summation(r, q, h).sum())(r)
     for x in jax.tree.leaves((lists, kept, mj.NeighborList(CUTOFF).update(kept, 1.5 * r, h), waves, sums, by_r)):
         assert x.devices() == {device}
-    close(sums[1], mj.ewald_summation(*plain, compute_forces=True)[1], 1e-12)
+    close(sums[1], mj.ewald_summation(*plain, compute_forces=True, **METHOD)[1], 1e-12)
     # What nobody has put anywhere goes where JAX puts arrays, and may be used with others.
     free = listed(plain[0], plain[2])
     assert not free["neighbor_list"].committed

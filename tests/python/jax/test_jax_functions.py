@@ -17,7 +17,7 @@ from jax_cases import ALPHA, CUTOFF, K_CUTOFF, ON_CPU, close, differences, four_
 
 import madelung.jax as mj
 import madelung.numpy as mn
-from conftest import assert_close, required
+from conftest import METHOD, assert_close, required
 from differences import check_jax
 
 EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
@@ -33,7 +33,7 @@ def shard_map(f: Any, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("ewald_summation", {}),
+        ("ewald_summation", METHOD),
         ("ewald_summation", {"alpha": 0.8, "cutoff": 4.5, "k_cutoff": 5.0, "accuracy": None, "prefactor": 14.4}),
         ("ewald_real_space", {"alpha": 0.9, "cutoff": 4.0}),
         ("ewald_reciprocal_space", {"alpha": 0.9, "k_cutoff": 6.0}),
@@ -69,7 +69,7 @@ def test_same_bits_as_torch() -> None:
     import madelung.torch as mt
 
     arrays = [np.array(x) for x in system(12)]
-    options = {"energy_reduction": "system", **EVERYTHING}
+    options = {"energy_reduction": "system", **EVERYTHING, **METHOD}
     expected = mt.ewald_summation(*map(torch.from_numpy, arrays), **options)
     for x, y in zip(mj.ewald_summation(*map(jnp.asarray, arrays), **options), expected):
         same(x, y.numpy())

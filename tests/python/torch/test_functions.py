@@ -11,7 +11,7 @@ from systems import system
 
 import madelung.numpy as mn
 import madelung.torch as mt
-from conftest import DEVICE
+from conftest import DEVICE, METHOD
 from differences import check_torch
 
 EVERYTHING = {"compute_forces": True, "compute_charge_gradients": True, "compute_virial": True}
@@ -64,8 +64,9 @@ def test_as_numpy(batched: bool, dtype: str, reduction: str, graph: bool) -> Non
     if graph:
         x = [t.requires_grad_() for t in x]
     tolerance = 1e-12 if dtype == "float64" else 1e-5
-    same(mt.ewald_summation(*x, **of_torch), mn.ewald_summation(r, q, h, **options), tolerance)
-    same(mt.ewald_summation(*x, hybrid_forces=True, **of_torch), mn.ewald_summation(r, q, h, **options), tolerance)
+    expected = mn.ewald_summation(r, q, h, **options, **METHOD)
+    same(mt.ewald_summation(*x, **of_torch, **METHOD), expected, tolerance)
+    same(mt.ewald_summation(*x, hybrid_forces=True, **of_torch, **METHOD), expected, tolerance)
     alpha = np.full(3, ALPHA) if batched else ALPHA
     at = tensor(alpha) if batched else alpha
     expected = mn.ewald_real_space(r, q, h, alpha, cutoff=CUTOFF, **options)
@@ -78,7 +79,7 @@ def test_as_numpy(batched: bool, dtype: str, reduction: str, graph: bool) -> Non
 def test_what_is_asked_for(wanted: int) -> None:
     """Every choice of outputs, in order, and a single one unwrapped."""
     r, q, h, _ = charges_in_cells(1)
-    options = {name: bool(wanted >> k & 1) for k, name in enumerate(EVERYTHING)}
+    options = METHOD | {name: bool(wanted >> k & 1) for k, name in enumerate(EVERYTHING)}
     expected = mn.ewald_summation(r, q, h[0], energy_reduction="system", **options)
     for graph in (False, True):
         x = [t.requires_grad_(graph) for t in tensors((r, q, h[0]))]
@@ -173,8 +174,8 @@ def test_batches_are_their_systems() -> None:
 def test_one_cell_for_all() -> None:
     r, q, h, idx = charges_in_cells(3)
     x = [t.requires_grad_() for t in tensors((r, q, h[1]))]
-    got = mt.ewald_summation(*x, batch_idx=tensor(idx), **EVERYTHING)
-    same(got, mn.ewald_summation(r, q, h[1], batch_idx=idx, **EVERYTHING))
+    got = mt.ewald_summation(*x, batch_idx=tensor(idx), **EVERYTHING, **METHOD)
+    same(got, mn.ewald_summation(r, q, h[1], batch_idx=idx, **EVERYTHING, **METHOD))
     (g,) = torch.autograd.grad(got[0].sum(), x[2])
     assert g.shape == (3, 3)
 

@@ -12,6 +12,7 @@
 //! lattice, so it does not matter where a droplet lies, or whether it is wrapped.
 
 use super::boundaries::{Boundaries, row};
+use super::numbers::check_rows;
 use super::{Request, Systems, slabs};
 use madelung_core::Result;
 use madelung_core::cell::Cell;
@@ -40,6 +41,7 @@ pub fn crowding(
     positions: &[[f64; 3]],
 ) -> Result<Option<Vec<f64>>> {
     let edges = Boundaries::of(request)?;
+    check_rows(&edges.axes, systems.atoms.len())?;
     let no_lattice = edges.no_lattice();
     let mut rest = positions;
     let mut found = vec![1.0; systems.atoms.len()];

@@ -10,7 +10,10 @@ use std::sync::{Mutex, PoisonError};
 /// Number of choices that are kept.
 const MOST: usize = 32;
 
-/// All that a choice depends on.
+/// Number of systems up to which choices are kept: those of large batches take less than their sums.
+const LARGEST: usize = 256;
+
+/// What a choice depends on; the terms of a sum follow from its request.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) request: &'a Request,
@@ -72,6 +75,9 @@ impl<T: Clone> Choices<T> {
             }
         }
         let choice = choose()?;
+        if question.systems.atoms.len() > LARGEST {
+            return Ok(choice);
+        }
         let mut all = lock();
         all.push_front(Known::new(question, choice.clone()));
         all.truncate(MOST);

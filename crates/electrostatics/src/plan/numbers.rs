@@ -87,12 +87,16 @@ impl Chosen {
 
 /// The thickness of each slab along its normal, and a distance beyond all pairs of each other system, from the positions of
 /// all systems, one after the other. Rounded up by at most 3 %, so that they stay while atoms move.
+///
+/// # Errors
+/// `pbc`, where it has rows of another number of systems.
 pub fn extents(
     positions: &[[f64; 3]],
     atoms: &[usize],
     cells: &[[[f64; 3]; 3]],
     axes: &[[bool; 3]],
-) -> Vec<f64> {
+) -> Result<Vec<f64>> {
+    check_rows(axes, atoms.len())?;
     let mut rest = positions;
     let of = |(b, atoms): (usize, &usize)| {
         let own;
@@ -113,10 +117,10 @@ pub fn extents(
         let step = size.log2().floor().exp2() / 32.0;
         if size.is_normal() { (size / step).ceil() * step } else { 0.0 }
     };
-    atoms.iter().enumerate().map(of).collect()
+    Ok(atoms.iter().enumerate().map(of).collect())
 }
 
-/// The parameters of a sum. Those of recent calls are kept.
+/// The parameters of a sum, whose terms are those of its request. Those of recent calls are kept.
 ///
 /// # Errors
 /// Those of the estimates; `accuracy`, where arrays of float32 do not have it.
@@ -230,10 +234,42 @@ impl Prescription {
         for (name, x) in numbers {
             per_system(name, x.as_deref(), systems)?;
         }
-        each("mesh_dimensions", self.mesh_dimensions.as_deref(), systems)?;
-        each("spline_order", self.spline_order.as_deref(), systems)?;
-        Ok(())
+        let nodes = each("mesh_dimensions", self.mesh_dimensions.as_deref(), systems)?;
+        if let Some(bad) = nodes.iter().flatten().flatten().find(|n| i32::try_from(**n).is_err()) {
+            return Err(Error::argument("mesh_dimensions", "integers below 2³¹", bad.to_string()));
+        }
+        let orders = each("spline_order", self.spline_order.as_deref(), systems)?;
+        if let Some(bad) = orders.iter().flatten().find(|p| !(4..=8).contains(*p)) {
+            return Err(Error::argument("spline_order", "4 to 8", bad.to_string()));
+        }
+        self.waves.as_ref().map_or(Ok(()), |waves| check_waves(waves, systems))
     }
+}
+
+/// Refuses waves whose systems do not fit, and the one without a length.
+fn check_waves((indices, of): &(Vec<[i32; 3]>, Vec<i32>), systems: usize) -> Result<()> {
+    if of.len() != indices.len() {
+        let expected = format!("the system of each of {} waves", indices.len());
+        return Err(Error::argument("waves", expected, format!("{} systems", of.len())));
+    }
+    let is_there = |b: &i32| usize::try_from(*b).is_ok_and(|b| b < systems);
+    if !of.is_sorted() || !of.iter().all(is_there) {
+        let expected = format!("systems 0 to {} in ascending order", systems.saturating_sub(1));
+        return Err(Error::argument("waves", expected, "other numbers"));
+    }
+    match indices.iter().position(|wave| *wave == [0; 3]) {
+        Some(row) => Err(Error::argument("waves", "waves other than (0, 0, 0)", format!("it in row {row}"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses rows of periodic axes of another number of systems.
+pub(super) fn check_rows(axes: &[[bool; 3]], systems: usize) -> Result<()> {
+    if [1, systems].contains(&axes.len()) {
+        return Ok(());
+    }
+    let expected = format!("one row, or one for each of {systems} systems");
+    Err(Error::argument("pbc", expected, format!("{} rows", axes.len())))
 }
 
 /// An error of one of several systems.
@@ -269,10 +305,7 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     fn new(request: &'a Request, systems: Systems<'a>, given: &'a Prescription) -> Result<Self> {
         let (edges, count) = (Boundaries::of(request)?, systems.atoms.len());
-        if ![1, count].contains(&edges.axes.len()) {
-            let expected = format!("one row, or one for each of {count} systems");
-            return Err(Error::argument("pbc", expected, format!("{} rows", edges.axes.len())));
-        }
+        check_rows(&edges.axes, count)?;
         given.check(count)?;
         let accuracy = Accuracy::of(given.accuracy, request.given.narrow)?;
         Ok(Self { request, systems, given, no_lattice: edges.no_lattice().known().to_vec(), edges, accuracy })
