@@ -386,7 +386,9 @@ fn heights_of_slabs_do_not_depend_on_their_cell() {
 fn extents_are_thicknesses_and_diameters() {
     let positions = [[0.0, 0.0, 1.0], [5.0, 0.0, 4.0], [0.0, 0.0, 0.0], [3.0, 4.0, 0.0]];
     let cells = [[[10.0, 0.0, 0.0], [0.0, 10.0, 0.0], [0.0; 3]], [[0.0; 3]; 3]];
-    let found = extents(&positions, &[2, 2], &cells, &[SLAB, OPEN]);
+    let found = extents(&positions, &[2, 2], &cells, &[SLAB, OPEN]).unwrap();
     assert!(found[0] >= 3.0 && found[0] < 3.1 && found[1] >= 5.005 && found[1] < 5.2, "{found:?}");
-    assert_eq!(extents(&[], &[0, 0], &cells, &[SLAB, OPEN]).len(), 2);
+    assert_eq!(extents(&[], &[0, 0], &cells, &[SLAB, OPEN]).unwrap().len(), 2);
+    let error = extents(&[], &[0, 0, 0], &cells, &[SLAB, OPEN]).unwrap_err().to_string();
+    assert!(error.contains("`pbc`: expected one row, or one for each of 3 systems, got 2 rows"), "{error}");
 }
