@@ -8,6 +8,7 @@
 #   make test-oldest  the tests of madelung.torch, madelung.jax and machine code on the oldest PyTorch, JAX and llvmlite that
 #                  are supported (5 GB, into .venv-oldest)
 #   make test-middle  graphs of madelung.torch on a PyTorch in between (5 GB, into .venv-middle)
+#   make test-versions  the same on every other minor release in between, one after the other (5 GB at a time)
 #   make lint      formatting, lints, and the rules of docs/design.md that tools/house.py checks
 #   make functions writes the public functions of every namespace from python/madelung/_functions, and their page
 #   make bench     benchmarks
@@ -27,6 +28,8 @@ VENV_OLDEST ?= .venv-oldest
 VENV_MIDDLE ?= .venv-middle
 TORCH_OLDEST := 2.7.*
 TORCH_MIDDLE := 2.11.*
+# Minor releases beside the oldest, that in between and the newest.
+TORCH_OTHERS := 2.8 2.9 2.10 2.12 2.13 2.14
 JAX_OLDEST := 0.6.*
 LLVMLITE_OLDEST := 0.45.*
 RUFF_VERSION := 0.17.5
@@ -49,7 +52,7 @@ MEMCHECK := valgrind --quiet --error-exitcode=1
 CALLS ?= 1000000
 BUNDLE ?= $(TARGET)/gpu-bundle
 
-.PHONY: run examples test test-all test-checked test-oldest test-middle lint functions bench gpu-bundle sanitize fuzz clean
+.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions lint functions bench gpu-bundle sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
@@ -94,6 +97,12 @@ test-oldest: $(VENV)/.module $(VENV_OLDEST)/.packages
 
 test-middle: $(VENV)/.module $(VENV_MIDDLE)/.packages
 	PYTHONPATH=python $(STAGE) test-middle $(VENV_MIDDLE)/bin/python -m pytest -n 2 --durations=25 --without ase,cuda tests/python/torch/test_graphs.py tests/python/torch/test_function_graphs.py
+
+test-versions: $(VENV)/.module
+	failed=; for torch in $(TORCH_OTHERS); do \
+	  rm -rf .venv-versions; \
+	  $(MAKE) test-middle VENV_MIDDLE=.venv-versions TORCH_MIDDLE="$$torch.*" || failed="$$failed $$torch"; \
+	done; rm -rf .venv-versions; test -z "$$failed" || { echo "failed with PyTorch$$failed" >&2; exit 1; }
 
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
