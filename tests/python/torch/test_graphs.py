@@ -123,7 +123,7 @@ def test_compiled_lists_may_grow(plain_case: Case) -> None:
 
 
 # Before the release that takes the public op, which has no `setup_context`, for one with derivatives.
-OLD = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15)
+OLD = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 14)
 UNSUPPORTED, FAILED = torch._dynamo.exc.Unsupported, torch._dynamo.exc.TorchRuntimeError
 BY_REVERSE = ("grad", "jacrev", "vmap of grad")
 LOUD = {
