@@ -350,7 +350,7 @@ pub(crate) fn extents(
     plan::extents(triples(&positions)?, &atoms, cells(&cell)?, &axes).map_err(exception)
 }
 
-/// All pairs within systems that are open: where those of each atom begin, and the other atoms. See `plan::all_pairs`.
+/// All pairs within systems that are open: offsets of each atom's pairs, and the other atom of each. See `plan::all_pairs`.
 #[pyfunction]
 pub(crate) fn all_pairs<'py>(
     py: Python<'py>,
@@ -366,7 +366,7 @@ pub(crate) fn all_pairs<'py>(
     tuple!(py, given(py, Array1::from_vec(ptr)), given(py, Array1::from_vec(columns)))
 }
 
-/// Where the pairs of each atom begin in `all_pairs`.
+/// Offsets of each atom's pairs in `all_pairs`.
 #[pyfunction]
 pub(crate) fn all_pairs_ptr<'py>(
     py: Python<'py>,

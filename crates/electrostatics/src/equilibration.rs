@@ -13,7 +13,7 @@ use madelung_core::backend::Context;
 use madelung_core::{Error, Result};
 use std::f64::consts::PI;
 
-/// What charge equilibration goes by besides electronegativities and hardnesses.
+/// Total charges, accuracy and sum of charge equilibration.
 #[derive(Clone, Debug, Default)]
 pub struct QeqSettings {
     /// Total charge in e, one number for all systems or one per system; None: 0.

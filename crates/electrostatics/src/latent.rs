@@ -63,7 +63,7 @@ pub(crate) fn ops(namespace: &str) -> Result<Vec<Arc<Op>>> {
     Ok(LATENT.ops(namespace)?.into_iter().filter(|op| sums.contains(&op.name.as_str())).collect())
 }
 
-/// Where the pairs of each atom begin in [`all_pairs`], and their number (N + 1,).
+/// Offsets of each atom's pairs in [`all_pairs`], (N + 1,); the last is their number.
 ///
 /// # Errors
 /// `positions`, where there are more than 2³¹ − 1 pairs.

@@ -120,7 +120,7 @@ impl Values {
         Self { atoms, extents: vec![] }
     }
 
-    /// The same with extents, if any are looked at: none is of crystals.
+    /// Values with extents, which batches of crystals need none of.
     fn measured(mut self, system: &System<'_>) -> Result<Self> {
         if self.extents.is_empty() && system.pbc.as_flattened().contains(&false) {
             self.extents = extents(&system.positions.to_rows()?, &self.atoms, system.cells(), &system.pbc)?;

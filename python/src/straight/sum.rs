@@ -236,7 +236,7 @@ impl Given<'_> {
     }
 }
 
-/// What is read of an argument that may be None; None, where it is another thing.
+/// Reading of an argument that may be left out: `Some(None)` where it is; None where it is not plain.
 fn optional<'a, 'py, T>(
     x: &'a Bound<'py, PyAny>,
     read: impl FnOnce(&'a Bound<'py, PyAny>) -> Option<T>,

@@ -13,7 +13,7 @@ const MOST: usize = 32;
 /// Number of systems up to which choices are kept: those of large batches take less than their sums.
 const LARGEST: usize = 256;
 
-/// What a choice depends on; the terms of a sum follow from its request.
+/// Inputs of a choice. The terms of a sum are none, as they follow from its request.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) request: &'a Request,
