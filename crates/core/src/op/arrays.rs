@@ -23,13 +23,15 @@ pub(super) struct Arrays<'a> {
     slots: Vec<Slot<'a>>,
     /// Uniform cotangents, spread out for forms that want arrays, by buffer.
     spread: Vec<(usize, Array)>,
+    /// Buffers of rows that have the uniform cotangent of their sums from the beginning.
+    handed_down: Vec<usize>,
 }
 
 impl<'a> Arrays<'a> {
     pub(super) fn new(buffers: usize, args: usize) -> Self {
         let mut slots = Vec::with_capacity(args + 8);
         slots.push(Slot::Absent);
-        Self { args, places: vec![[0; 8]; buffers], slots, spread: vec![] }
+        Self { args, places: vec![[0; 8]; buffers], slots, spread: vec![], handed_down: vec![] }
     }
 
     pub(super) fn get(&self, buffer: usize, role: Role) -> &Slot<'a> {
@@ -92,15 +94,38 @@ impl<'a> Arrays<'a> {
         Ok(())
     }
 
+    /// Whether rows have the uniform cotangent of their sums from the beginning.
+    pub(super) fn is_handed_down(&self, rows: usize) -> bool {
+        self.handed_down.contains(&rows)
+    }
+
+    pub(super) fn hand_down(&mut self, rows: usize) {
+        self.handed_down.push(rows);
+    }
+
+    /// An array that is to be added to, if there is one.
+    pub(super) fn take_sum(&mut self, call: &Call<'_, '_>, buffer: usize, r: Role) -> Result<Option<Array>> {
+        Ok(match self.take(buffer, r) {
+            Slot::Owned(sum) => Some(sum),
+            Slot::Uniform(one) => {
+                let mut sum = call.room(buffer)?;
+                call.context.broadcast(&one.view(), &mut sum)?;
+                call.context.allocator.recycle(one);
+                Some(sum)
+            }
+            _ => None,
+        })
+    }
+
     /// Puts an array where there is none, or adds it to the one that is there.
     pub(super) fn add_to(&mut self, call: &Call<'_, '_>, buffer: usize, r: Role, array: Array) -> Result<()> {
-        let sum = match self.take(buffer, r) {
-            Slot::Owned(mut sum) => {
+        let sum = match self.take_sum(call, buffer, r)? {
+            Some(mut sum) => {
                 call.context.add(&mut sum, &array)?;
                 call.context.allocator.recycle(array);
                 sum
             }
-            _ => array,
+            None => array,
         };
         self.set(buffer, r, Slot::Owned(sum));
         Ok(())

@@ -21,10 +21,12 @@ impl Call<'_, '_> {
         request: &Request<'_, '_>,
     ) -> Result<()> {
         let (mut ones, mut spread) = (vec![], vec![]);
-        for (buffer, x) in self.uniform_cotangents(request) {
+        let mut uniform = self.uniform_cotangents(request);
+        self.hand_down(&mut uniform, arrays);
+        for (buffer, x) in uniform {
             let components: usize = self.shape(buffer)?.iter().skip(1).product();
             ones.push((buffer, x, self.context.allocator.room(self.dtype, &[components])?));
-            if self.is_read_by_row(buffer) {
+            if self.is_read_by_row(buffer, arrays) {
                 spread.push((buffer, x, self.room(buffer)?));
             }
         }
@@ -38,6 +40,22 @@ impl Call<'_, '_> {
             arrays.set_spread(buffer, array);
         }
         Ok(())
+    }
+
+    /// Rows whose sums have a uniform cotangent have the same one: nothing is spread out for them, and on a device, whose
+    /// arrays are not looked at, kernels of uniform cotangents serve them.
+    fn hand_down(&self, uniform: &mut Vec<(usize, f64)>, arrays: &mut Arrays<'_>) {
+        for step in self.op.steps.iter().rev() {
+            if let Work::Linear(map) = step.work
+                && let Some((rows, sums)) = map.rows_and_sums(&step.buffers)
+                && rows >= self.op.args.len()
+                && !self.op.steps.iter().any(|step| step.reads(sums))
+                && let Some((_, x)) = uniform.iter().find(|(buffer, _)| *buffer == sums)
+            {
+                uniform.push((rows, *x));
+                arrays.hand_down(rows);
+            }
+        }
     }
 
     /// The outputs whose cotangents are one number for all rows.
@@ -55,12 +73,15 @@ impl Call<'_, '_> {
     }
 
     /// Whether a step that writes a buffer takes its cotangent only as one number for each row.
-    fn is_read_by_row(&self, buffer: usize) -> bool {
+    fn is_read_by_row(&self, buffer: usize, arrays: &Arrays<'_>) -> bool {
         self.op.steps.iter().enumerate().any(|(s, step)| {
             self.written(s).any(|b| b == buffer)
                 && match step.work {
                     Work::Kernel(kernel) => !kernel.forms.iter().any(|form| form.uniform),
-                    Work::Linear(_) => true,
+                    // Of sums the rows may have it already.
+                    Work::Linear(map) => {
+                        map.rows_and_sums(&step.buffers).is_none_or(|(rows, _)| !arrays.is_handed_down(rows))
+                    }
                 }
         })
     }

@@ -399,10 +399,10 @@ impl<'r, 'a> Run<'r, 'a> {
                     self.arrays.make_readable(&self.call, buffer, *r, uniform)?;
                 }
                 (false, true) if takes(self, *param, *r) => {
-                    let (array, adds) = match self.arrays.take(buffer, *r) {
-                        Slot::Owned(array) => (array, true),
+                    let (array, adds) = match self.arrays.take_sum(&self.call, buffer, *r)? {
+                        Some(array) => (array, true),
                         // Rows of a kernel that is not differentiated need not write all of it.
-                        _ => (self.call.made(buffer, *r, !kernel.is_differentiable())?, false),
+                        None => (self.call.made(buffer, *r, !kernel.is_differentiable())?, false),
                     };
                     outputs.push(((*param, *r), buffer, array, adds));
                 }

@@ -136,6 +136,12 @@ impl Linear {
         }
     }
 
+    /// The buffer of rows and that of their sums, where every row goes to one sum as it is.
+    pub(super) fn rows_and_sums(self, buffers: &[usize]) -> Option<(usize, usize)> {
+        let (inputs, outputs) = self.sides(buffers);
+        matches!(self, Self::SegmentedSum | Self::Sum).then(|| (inputs[0], outputs[0]))
+    }
+
     /// Buffers that the map reads, and buffers that it writes.
     fn sides(self, buffers: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let of = |output: bool| {
@@ -171,6 +177,9 @@ impl Linear {
         for r in roles {
             let transposed = r.has(Role::COTANGENT);
             let (from, to) = if transposed { (&outputs, &inputs) } else { (&inputs, &outputs) };
+            if *r == Role::COTANGENT && arrays.is_handed_down(inputs[0]) {
+                continue;
+            }
             // What is absent is zero, and so is what a linear map makes of it.
             if !to.iter().any(|b| wanted(*b, *r)) || !from.iter().any(|b| arrays.has(*b, *r)) {
                 continue;
