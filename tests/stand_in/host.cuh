@@ -104,6 +104,9 @@ struct Fiber {
   }
 };
 
+// What an exchange gives a thread.
+enum class Gets { from_source, votes };
+
 struct Thread {
   enum State { fresh, ready, in_block, in_warp, left } state = fresh;
   Fiber* fiber = nullptr;
@@ -111,6 +114,7 @@ struct Thread {
   const char* what = nullptr;
   int line = 0, source = 0;
   unsigned mask = 0;
+  Gets gets = Gets::from_source;
   unsigned long long given = 0, got = 0;
   // The number of barriers of the block and exchanges of the warp so far.
   unsigned barriers = 0, exchanges = 0;
@@ -162,37 +166,23 @@ class Block {
     return threads[current].got;
   }
 
-  enum class Gets { from_source, votes };
-
-  // An exchange among the lanes of a warp that a mask names; returns the source's value, or the lanes with a nonzero
-  // value.
+  // An exchange among the lanes of a warp that a mask names and that have not left the kernel; returns the source's value, or
+  // the lanes with a nonzero value.
   unsigned long long exchange(const char* what, int line, unsigned mask, Gets gets, int source, unsigned long long given) {
     const size_t first = current & ~size_t(31);
     if (!(mask >> (current - first) & 1)) fail("%s in line %d: the mask %08x leaves out its own lane", what, line, mask);
     wait(Thread::in_warp, what, line, mask, source, given);
+    threads[current].gets = gets;
     ++threads[current].exchanges;
-    unsigned here = 0, votes = 0;
     for (int lane = 0; lane < 32; ++lane) {
       if (!(mask >> lane & 1)) continue;
       if (first + lane >= threads.size())
         fail("%s in line %d: the mask %08x names lane %d, which the block does not have", what, line, mask, lane);
       const Thread& t = threads[first + lane];
-      if (t.state == Thread::left)
-        fail("%s in line %d: lane %d of the mask %08x has left the kernel before it", what, line, lane, mask);
-      if (t.state != Thread::in_warp) continue;
-      if (t.mask != mask || !same(t.what, what))
+      if (t.state == Thread::in_warp && (t.mask != mask || !same(t.what, what)))
         fail("%s of lanes %08x in line %d meets %s of lanes %08x in line %d", what, mask, line, t.what, t.mask, t.line);
-      here |= 1u << lane;
-      votes |= unsigned(t.given != 0) << lane;
     }
-    if (here == mask)
-      for (int lane = 0; lane < 32; ++lane) {
-        if (!(mask >> lane & 1)) continue;
-        Thread& t = threads[first + lane];
-        t.state = Thread::ready;
-        // The value of a lane outside of the mask is undefined: bits that are not a number, nor a small one.
-        t.got = gets == Gets::votes ? votes : mask >> t.source & 1 ? threads[first + t.source].given : ~0ull - 2;
-      }
+    settle(first, mask);
     pause(threads[current].fiber);
     return threads[current].got;
   }
@@ -345,6 +335,7 @@ class Block {
       Fiber* const fiber = done.fiber;
       done.state = Thread::left;
       ++gone;
+      settle_without(current);
       done.fiber = nullptr;
       fiber->check();
       if (turn + 1 < turns.size() && threads[turns[turn + 1]].state == Thread::fresh) {
@@ -360,6 +351,33 @@ class Block {
 
   __attribute__((noinline)) void pause(Fiber* fiber) {
     if (!_setjmp(fiber->at)) _longjmp(scheduler, 1);
+  }
+
+  // Ends an exchange where every lane of the mask waits or has left.
+  void settle(size_t first, unsigned mask) {
+    unsigned here = 0, votes = 0;
+    for (int lane = 0; lane < 32; ++lane) {
+      if (!(mask >> lane & 1)) continue;
+      const Thread& t = threads[first + lane];
+      if (t.state == Thread::left) continue;
+      if (t.state != Thread::in_warp) return;
+      here |= 1u << lane;
+      votes |= unsigned(t.given != 0) << lane;
+    }
+    for (int lane = 0; lane < 32; ++lane) {
+      if (!(here >> lane & 1)) continue;
+      Thread& t = threads[first + lane];
+      t.state = Thread::ready;
+      // The value of a lane that takes no part is undefined: bits that are not a number, nor a small one.
+      t.got = t.gets == Gets::votes ? votes : here >> t.source & 1 ? threads[first + t.source].given : ~0ull - 2;
+    }
+  }
+
+  // Ends the exchange that waits for a thread that leaves.
+  void settle_without(size_t n) {
+    const size_t first = n & ~size_t(31);
+    for (size_t k = first; k < first + 32 && k < threads.size(); ++k)
+      if (threads[k].state == Thread::in_warp && threads[k].mask >> (n - first) & 1) return settle(first, threads[k].mask);
   }
 
   void wait(Thread::State state, const char* what, int line, unsigned mask, int source, unsigned long long given) {
@@ -416,10 +434,10 @@ template <class To, class From> To same_bits(From from) {
   return to;
 }
 template <class T> T shuffle(const char* what, int line, unsigned mask, T value, int source) {
-  return same_bits<T>(block().exchange(what, line, mask, Block::Gets::from_source, source, bits(value)));
+  return same_bits<T>(block().exchange(what, line, mask, Gets::from_source, source, bits(value)));
 }
 inline unsigned vote(const char* what, int line, unsigned mask, bool given) {
-  return unsigned(block().exchange(what, line, mask, Block::Gets::votes, 0, given));
+  return unsigned(block().exchange(what, line, mask, Gets::votes, 0, given));
 }
 
 }  // namespace

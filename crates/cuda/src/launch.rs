@@ -9,7 +9,10 @@ use madelung_core::Result;
 use madelung_core::array::{DType, Data};
 use madelung_core::backend::Context;
 use madelung_core::backend::{Bound, Launch};
-use madelung_core::runtime::{Division, FINISH_SCATTERED, PRELUDE, Part, SCATTERED_BYTES, SlotArray};
+use madelung_core::runtime::{
+    Division, FINISH_SCATTERED, LaunchAbi, MAX_SPLINE_ORDER, MESH_HEADER, MESH_RECORD, PRELUDE, Part,
+    SCATTERED_BYTES, SHAPES, SlotArray, node_bytes,
+};
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
@@ -24,8 +27,15 @@ struct Form {
     device: usize,
     dtype: DType,
     lanes: u32,
+    /// The highest order of splines, and whether some have a lower one.
+    order: u32,
+    orders_differ: bool,
     scatter: u32,
+    /// The binary logarithm of the addends that a node has at most.
+    crowd: u32,
     packed: bool,
+    /// Whether the compiler may fuse products with sums: the texts of formulas say themselves which they do.
+    contracts: bool,
 }
 
 /// The functions of a part.
@@ -52,15 +62,21 @@ fn function(device: &'static Device, part: &'static Part, form: Form) -> Result<
     if let Some(functions) = functions().read().unwrap_or_else(PoisonError::into_inner).get(&form) {
         return Ok(*functions);
     }
-    let (lanes, scatter) = (form.lanes.to_string(), form.scatter.to_string());
+    let numbers = [form.lanes, form.order, form.scatter, form.crowd].map(|n| n.to_string());
+    let [lanes, order, scatter, crowd] = &numbers;
+    let flag = |is: bool| if is { "1" } else { "0" };
     let defines = [
         ("REAL", real(form.dtype)),
-        ("LANES", lanes.as_str()),
-        ("SCATTER", scatter.as_str()),
-        ("PACKED", if form.packed { "1" } else { "0" }),
+        ("LANES", lanes),
+        ("ORDER", order),
+        ("SCATTER", scatter),
+        ("CROWD", crowd),
+        ("PACKED", flag(form.packed)),
+        ("ORDERS_DIFFER", flag(form.orders_differ)),
     ];
     let text = format!("{PRELUDE}{}", part.cuda.text);
-    let program = Program { name: part.cuda.name, text: text.into(), defines: &defines, contracts: true };
+    let program =
+        Program { name: part.cuda.name, text: text.into(), defines: &defines, contracts: form.contracts };
     let rows = device.function(&program, part.cuda.name)?;
     let records = part.cuda.records.filter(|_| form.packed);
     let records = records.map(|records| device.function(&program, records.name)).transpose()?;
@@ -69,9 +85,34 @@ fn function(device: &'static Device, part: &'static Part, form: Form) -> Result<
     Ok(found)
 }
 
+/// The shapes of the meshes of a parameter ([`SlotArray::MeshShape`]), which the host has.
+fn shapes<'a>(launch: &'a Launch<'_>, param: usize) -> &'a [i32] {
+    match launch.integers(param, SlotArray::MeshShape).map(|view| view.data()) {
+        Some(Data::I32(shapes)) => shapes,
+        _ => unreachable!("the shapes of meshes lie on the host"),
+    }
+}
+
+/// The highest order of splines in a call, and whether some have a lower one.
+fn order(launch: &Launch<'_>) -> (u32, bool) {
+    let meshes = launch.part.slots.iter().filter(|s| s.array == SlotArray::MeshShape);
+    let orders = meshes.flat_map(|s| {
+        let (records, _) = shapes(launch, s.param)[MESH_HEADER..].as_chunks::<MESH_RECORD>();
+        records.iter().map(|record| record[3] as u32)
+    });
+    let ends = orders.fold(None, |ends, order| {
+        let (low, high) = ends.unwrap_or((order, order));
+        Some((order.min(low), order.max(high)))
+    });
+    ends.map_or((MAX_SPLINE_ORDER as u32, false), |(low, high)| (high, low < high))
+}
+
+/// The binary logarithm of the rows up to which sums at nodes have one unit, whatever the size of the call.
+const FEW: u32 = 20;
+
 /// The threads of a row. The bits of a sum depend on it, and a system is to have the same ones alone and in a batch: so it
 /// depends on the part and the width of channels, and never on how long the rows of this call are.
-fn lanes(part: &Part, launch: &Launch<'_>) -> u32 {
+fn lanes(part: &Part, launch: &Launch<'_>, order: u32) -> u32 {
     match part.cuda.lanes {
         Division::None => 1,
         // Rows of lists are tens to hundreds long, systems hundreds and more.
@@ -81,7 +122,7 @@ fn lanes(part: &Part, launch: &Launch<'_>) -> u32 {
             16
         }
         Division::Loops => 32,
-        Division::Nodes => 8,
+        Division::Nodes => order.next_power_of_two(),
         Division::Channels(dim) => match launch.dims[dim] {
             0 => 1,
             width => 1 << width.ilog2().min(5),
@@ -92,6 +133,8 @@ fn lanes(part: &Part, launch: &Launch<'_>) -> u32 {
 /// What rows add to in fixed point, until it becomes numbers.
 struct Scattered {
     sums: u64,
+    /// The slot of the shapes of the meshes whose nodes the elements are.
+    shapes: Option<usize>,
     to: u64,
     elements: i64,
     adds: bool,
@@ -104,6 +147,9 @@ pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>) -
     bound.status = launch.word.map_or(std::ptr::null_mut(), |word| pointer(address(&word.view())).cast());
     let mut rooms = Rooms::new(context);
     let mut scattered = vec![];
+    // The shapes of few meshes are an argument.
+    let shapes_slot = part.slots.iter().position(|s| s.array == SlotArray::MeshShape);
+    let mut argument = [0i32; SHAPES];
     for (n, slot) in part.slots.iter().enumerate() {
         let at = match slot.array {
             SlotArray::Values(role) => match launch.output(slot.param, role) {
@@ -112,11 +158,18 @@ pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>) -
                     let (view, adds) = (output.view(), output.adds);
                     let (to, elements) = (address(&view), view.len());
                     if part.scattered.contains(&n) && !cuda.atomics {
-                        let words = elements * SCATTERED_BYTES / size_of::<f64>();
-                        let sums = rooms.open(words)?;
+                        let mesh = part.nodes.iter().find(|(slot, _)| *slot == n).map(|(_, mesh)| *mesh);
+                        let bytes = match mesh {
+                            Some(mesh) => {
+                                let systems = shapes(launch, part.slots[mesh].param)[0] as usize;
+                                (systems + elements) * node_bytes(launch.dtype.size())
+                            }
+                            None => elements * SCATTERED_BYTES,
+                        };
+                        let sums = rooms.open(bytes / size_of::<f64>())?;
                         // SAFETY: the room has as many bytes.
-                        unsafe { stream.zero(sums, words * size_of::<f64>())? };
-                        scattered.push(Scattered { sums, to, elements: elements as i64, adds });
+                        unsafe { stream.zero(sums, bytes)? };
+                        scattered.push(Scattered { sums, shapes: mesh, to, elements: elements as i64, adds });
                         sums
                     } else {
                         if !adds && (part.added.contains(&n) || part.scattered.contains(&n)) {
@@ -134,6 +187,10 @@ pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>) -
             SlotArray::Scratch(dim) => rooms.open(rows * launch.dims[dim])?,
             array => match launch.integers(slot.param, array) {
                 Some(view) => match view.data() {
+                    Data::I32(few) if Some(n) == shapes_slot && few.len() <= SHAPES => {
+                        argument[..few.len()].copy_from_slice(few);
+                        0
+                    }
                     // Numbers of the host go with launches.
                     Data::I32(integers) => written(cuda, &mut rooms, integers.iter().copied())?,
                     Data::F64(reals) => {
@@ -150,8 +207,10 @@ pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>) -
     }
     let sums = part.reductions.len();
     let partials = if sums > 0 { rooms.open(rows * sums)? } else { 0 };
+    let crowd = if rows <= 1 << FEW { FEW } else { 31 };
     if rows > 0 {
-        let lanes = lanes(part, launch);
+        let (order, orders_differ) = order(launch);
+        let lanes = lanes(part, launch, order);
         let blocks = (rows * lanes as usize).div_ceil(THREADS as usize);
         let (lo, hi) = (0i64, rows as i64);
         let from = cuda.records_from.max(1);
@@ -161,8 +220,12 @@ pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>) -
             device: stream.device().ordinal(),
             dtype: launch.dtype,
             lanes,
+            order,
+            orders_differ,
             scatter,
+            crowd,
             packed: records.is_some(),
+            contracts: !launch.kernel.is_differentiable(),
         };
         let passes = if scattered.is_empty() { 0..1 } else { 1..3 };
         if let Some(records) = records {
@@ -180,13 +243,14 @@ pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>) -
             // SAFETY: the launch was checked, so its pointers are good for the rows (or the call's word is raised, and
             // no row follows an index); `partials` has room for the sums of every row.
             unsafe {
-                let arguments = arguments![&bound, &lo, &hi, &partials];
-                stream.launch(function, [blocks as u32, 1, 1], [THREADS, 1, 1], &arguments)?;
+                let arguments = arguments![&bound, &lo, &hi, &partials, &argument];
+                let arguments = &arguments[..if shapes_slot.is_some() { 5 } else { 4 }];
+                stream.launch(function, [blocks as u32, 1, 1], [THREADS, 1, 1], arguments)?;
             }
         }
     }
     for s in scattered {
-        finish(cuda, launch.dtype, &s)?;
+        finish(cuda, launch.dtype, &s, (&bound, &argument), crowd)?;
     }
     reduce(cuda, context, launch, partials)
 }
@@ -199,7 +263,7 @@ fn pointer(address: u64) -> *mut u8 {
 const HELPERS: Text = Text::new("helpers", &[PRELUDE, FINISH_SCATTERED, include_str!("helpers.cu")]);
 
 fn helpers(dtype: DType) -> Compiled {
-    HELPERS.of(&[("REAL", real(dtype))]).with(&["madelung_scattered", "write_words"])
+    HELPERS.of(&[("REAL", real(dtype))]).with(&["madelung_scattered", "madelung_nodes", "write_words"])
 }
 
 pub(crate) fn programs() -> Vec<Compiled> {
@@ -224,17 +288,33 @@ fn written(cuda: &Cuda, rooms: &mut Rooms<'_>, words: impl Iterator<Item = i32>)
     Ok(to)
 }
 
-/// Makes numbers of what rows added in fixed point.
-fn finish(cuda: &Cuda, dtype: DType, s: &Scattered) -> Result<()> {
-    let function = helpers(dtype).function(cuda.stream.device(), "madelung_scattered")?;
+/// Makes numbers of what rows added in fixed point; `crowd`: see [`Form::crowd`].
+fn finish(
+    cuda: &Cuda,
+    dtype: DType,
+    s: &Scattered,
+    (bound, argument): (&LaunchAbi, &[i32; SHAPES]),
+    crowd: u32,
+) -> Result<()> {
+    let name = if s.shapes.is_some() { "madelung_nodes" } else { "madelung_scattered" };
+    let function = helpers(dtype).function(cuda.stream.device(), name)?;
     let blocks = (s.elements as usize).div_ceil(THREADS as usize);
     if blocks == 0 {
         return Ok(());
     }
-    // SAFETY: both arrays have as many elements, of the sizes that the kernel knows.
+    let (blocks, threads) = ([blocks as u32, 1, 1], [THREADS, 1, 1]);
+    // SAFETY: both arrays have as many elements, of the sizes that the kernel knows; the shapes are those of the launch.
     unsafe {
-        let arguments = arguments![&s.sums, &s.to, &s.elements, &s.adds];
-        cuda.stream.launch(function, [blocks as u32, 1, 1], [THREADS, 1, 1], &arguments)
+        match s.shapes.map(|slot| bound.pointers[slot]) {
+            Some(shapes) => {
+                let arguments = arguments![&s.sums, &shapes, &s.to, &s.elements, &s.adds, &crowd, argument];
+                cuda.stream.launch(function, blocks, threads, &arguments)
+            }
+            None => {
+                let arguments = arguments![&s.sums, &s.to, &s.elements, &s.adds];
+                cuda.stream.launch(function, blocks, threads, &arguments)
+            }
+        }
     }
 }
 

@@ -73,7 +73,7 @@ fn items(kernel: &Kernel, source: &str, forms: &[Form], small: bool) -> (String,
             let positions =
                 |of: &BTreeSet<Slot>| of.iter().map(|s| layout.slot(s.param, s.array)).collect::<Vec<_>>();
             let (scattered, written) = (positions(&layout.scattered), positions(&layout.written));
-            let added = positions(&layout.added);
+            let (added, nodes) = (positions(&layout.added), layout.node_slots());
             let reductions: String = layout.reductions.iter().fold(String::new(), |mut s, r| {
                 let (param, role, component, batch) = (r.param, r.role.0, r.component, r.batch);
                 write!(s, "rt::Reduction {{ param: {param}, role: rt::Role({role}), component: {component}, batch: {batch:?} }},")
@@ -84,7 +84,7 @@ fn items(kernel: &Kernel, source: &str, forms: &[Form], small: bool) -> (String,
             write!(
                 parts,
                 "rt::Part {{ index: {}, batch: {:?}, slots: &[{slots}], reductions: &[{reductions}], scattered: \
-                 &{scattered:?}, added: &{added:?}, written: &{written:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: rt::{entry_points}!({name}), clusters: {clusters}, cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?}, lanes: rt::Division::{:?}, records: {records} }} }},",
+                 &{scattered:?}, nodes: &{nodes:?}, added: &{added:?}, written: &{written:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: rt::{entry_points}!({name}), clusters: {clusters}, cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?}, lanes: rt::Division::{:?}, records: {records} }} }},",
                 part.index, layout.batch, layout.loops, layout.planes, layout.places, form.uniform, divided.lanes
             )
             .expect("a string");
@@ -113,7 +113,7 @@ fn imperative_items(kernel: &Kernel, source: &str, body: &imperative::Body) -> (
     let (slots, written, loops) = (slots_text(&layout.slots), &layout.written, layout.loops);
     let listed = format!(
         "rt::Form {{ member: rt::Member::Value, lists: rt::Lists::Any, uniform: false, gradients: None, parts: &[rt::Part \
-         {{ index: {}, batch: None, slots: &[{slots}], reductions: &[], scattered: &[], added: &[], written: &{written:?}, planes: None, places: false, clusters: None, loops: \
+         {{ index: {}, batch: None, slots: &[{slots}], reductions: &[], scattered: &[], nodes: &[], added: &[], written: &{written:?}, planes: None, places: false, clusters: None, loops: \
          {loops}, uniform: false, run: rt::EntryPoints::Compiled {{ f32: [value_0::<f32>; 3], f64: [value_0::<f64>; 3] }}, cuda: \
          rt::Cuda {{ name: {name:?}, text: {text:?}, lanes: rt::Division::None, records: None }} }}] }},",
         kernel.index

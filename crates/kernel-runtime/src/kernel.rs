@@ -92,6 +92,8 @@ pub struct Part {
     pub scattered: &'static [usize],
     /// Slots that rows add to at elements of their own.
     pub added: &'static [usize],
+    /// Slots in `scattered` whose elements are nodes of a mesh, each with the slot of the mesh's shape.
+    pub nodes: &'static [(usize, usize)],
     /// Slots that are written.
     pub written: &'static [usize],
     /// Whether rows loop over data.
@@ -135,18 +137,25 @@ pub struct Records {
     pub width: usize,
 }
 
-/// CUDA text ahead of the text of every part. Macros that are defined before it choose a form, each here with its default:
+/// CUDA text ahead of the text of every part. A part's function takes a launch, its first row and the one behind the last, room
+/// for sums over rows, and, if a slot has the shapes of meshes ([`SlotArray::MeshShape`](madelung_kernel_abi::SlotArray)), 32
+/// integers that are those of the first such slot where its pointer is null. Macros that are defined before it choose a form, each here with its default:
 ///
 /// * `REAL`: `float` or `double`, the type of what is computed; there is no default.
 /// * `ACC`: the type of sums; `double`.
 /// * `LANES`: the threads of a row, 1 or a power of two up to 32, which divides a block's threads; 1. A part whose
 ///   [`Cuda::lanes`] is [`Division::None`] has one thread per row with any of them. The bits of a result depend on it.
+/// * `ORDER`: the highest order of splines on the meshes of the batch, up to 10; 10. `ORDERS_DIFFER`: 1 where some may have a
+///   lower one; 1. Neither changes a number.
 /// * `SCATTER`: what becomes of what rows add to the arrays of [`Part::scattered`]; 0. With 0 it is added as it comes, to
 ///   elements of the array, in an order that differs from run to run. With 1 and then 2, pointers of these arrays lead
 ///   to [`SCATTERED_BYTES`] per element instead, zero before the first of the two launches: the first one finds how
 ///   large addends are and writes nothing else, the second adds in fixed point, exact to 2⁻⁶³ of the largest addend of the
 ///   element, for up to 2³¹ addends, and the same bits in any order. [`FINISH_SCATTERED`] makes numbers of them; an element
-///   with an addend that is infinite or NaN becomes NaN.
+///   with an addend that is infinite or NaN becomes NaN. Arrays of [`Part::nodes`] have [`node_bytes`] per node and as many
+///   for each system ahead of them; the unit is that of the system's largest addend.
+/// * `CROWD`: the binary logarithm of the addends that a node has at most; 31. Sums at nodes in `float` are exact to
+///   2^(`CROWD` − 63) of the largest addend.
 /// * `PACKED`: 1 where a part that has [`Cuda::records`] finds them at the pointer behind those of its slots, aligned to 16
 ///   bytes; 0. [`Records::name`] is then a function of the text, which takes the launch and makes them from the arrays. The
 ///   bits are the same with either.
@@ -156,6 +165,15 @@ pub const PRELUDE: &str = include_str!("prelude.cuh");
 /// The bytes of an element that rows add to in fixed point.
 pub const SCATTERED_BYTES: usize = 24;
 
-/// `madelung_scattered(sums, to, n, adds)`, to be read after [`PRELUDE`]: converts n elements in fixed point to `REAL`
-/// (or `T0`), and writes them to an array or adds them to its elements. A thread per element.
+/// The integers of meshes' shapes that a launch may have as an argument: those of two systems.
+pub const SHAPES: usize = 32;
+
+/// The bytes of a node that rows add to in fixed point: a word for each of `REAL`'s.
+pub const fn node_bytes(real: usize) -> usize {
+    2 * real
+}
+
+/// `madelung_scattered(sums, to, n, adds)` and `madelung_nodes(sums, shapes, to, n, adds, crowd, Shapes)`, to be read after [`PRELUDE`]:
+/// convert n elements in fixed point, or n nodes of the meshes of these shapes, to `REAL` (or `T0`), and write them to an array
+/// or add them to its elements. A thread per element.
 pub const FINISH_SCATTERED: &str = include_str!("scattered.cuh");

@@ -13,7 +13,9 @@ mod splines;
 pub use atomics::{SharedReal, atomic_add, atomic_max, atomic_min, load, load_int, raise, store, store_int};
 pub use clusters::{ClusterEntry, ClusterForm, ClusterRun, Packed};
 pub use generated_code::*;
-pub use kernel::{Cuda, FINISH_SCATTERED, Form, Kernel, PRELUDE, Param, Part, Records, SCATTERED_BYTES};
+pub use kernel::{
+    Cuda, FINISH_SCATTERED, Form, Kernel, PRELUDE, Param, Part, Records, SCATTERED_BYTES, SHAPES, node_bytes,
+};
 pub use lanes::{Elem, Isa, Lane, scalar};
 pub use launch::{Code, Entry, EntryPoints, LaunchAbi, Run};
 pub use madelung_kernel_abi::*;

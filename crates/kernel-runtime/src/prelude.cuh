@@ -10,10 +10,22 @@
 #ifndef LANES
 #define LANES 1
 #endif
+// The highest order of splines in the batch, up to 10.
+#ifndef ORDER
+#define ORDER 10
+#endif
+// Whether some have a lower one.
+#ifndef ORDERS_DIFFER
+#define ORDERS_DIFFER 1
+#endif
 // The mode of additions to shared elements: 0: as they come, in any order; 1, then 2: the two passes of sums in fixed
-// point (see Scattered).
+// point (see Scattered and Node).
 #ifndef SCATTER
 #define SCATTER 0
+#endif
+// The binary logarithm of the addends that a node has at most, where sums have one word (see Node).
+#ifndef CROWD
+#define CROWD 31
 #endif
 // Whether partners' data are loaded from records.
 #ifndef PACKED
@@ -39,11 +51,17 @@ struct Launch {
 // Whether something was found before that no row shall follow: an index out of range, say.
 __device__ inline bool is_stopped(const Launch& a) { return a.status && *(volatile unsigned*)a.status; }
 __device__ inline double wide(double x) { return x; }
+// x y + z with one rounding. Where floats go to a sum of doubles, the product is one of floats.
+template <class X, class Y, class Z> __device__ inline auto fused(X x, Y y, Z z) {
+  using T = decltype(x * y + z);
+  if constexpr (sizeof(x * y) < sizeof(T)) return x * y + z;
+  else return fma(T(x), T(y), T(z));
+}
 template <class T> __device__ inline T exp_neg_sq(T x) {
   // x^2 = h + l exactly: without the low part the exponential of a large argument loses digits.
   T h = x * x, l = fma(x, x, -h);
   T e = exp(-h);
-  return e - e * l;
+  return fma(-e, l, e);
 }
 // The angle of the point (x, y), whatever the signs of zeros, as on the CPU: 0 + -0 is 0.
 template <class Y, class X> __device__ inline auto angle(Y y, X x) {
@@ -99,7 +117,9 @@ template <class T> __device__ inline Both<T> sqrt_recip(T x) {
   return {x == 0 || inverse == 0 ? x : root, inverse};
 }
 
-// The threads of a row. They go through a kernel together, so each exchange is one of all of them.
+// The threads of a row. They go through a kernel together, so each exchange is one of all of them; or of all threads of the
+// warp that have a row, where each of these comes by: a mask that the compiler knows costs no instructions.
+#define WARP ~0u
 #if LANES > 1
 #define LANE int(threadIdx.x % LANES)
 #else
@@ -110,14 +130,14 @@ __device__ inline void wait_for_lanes() {
   if (LANES > 1) __syncwarp(lanes_of_row());
 }
 // A sum in a fixed order: equal bits in every lane, and in every run.
-template <class T> __device__ inline T sum_of_lanes(T x) {
-  for (int n = LANES / 2; n > 0; n /= 2) x += __shfl_xor_sync(lanes_of_row(), x, n);
+template <class T> __device__ inline T sum_of_lanes(T x, unsigned threads) {
+  for (int n = LANES / 2; n > 0; n /= 2) x += __shfl_xor_sync(threads, x, n);
   return x;
 }
 // The largest, and its place: the first one where several are largest; -1 is that of an initial value.
-template <class T> __device__ inline void best_of_lanes(T& best, T& place) {
+template <class T> __device__ inline void best_of_lanes(T& best, T& place, unsigned threads) {
   for (int n = LANES / 2; n > 0; n /= 2) {
-    const T x = __shfl_xor_sync(lanes_of_row(), best, n), at = __shfl_xor_sync(lanes_of_row(), place, n);
+    const T x = __shfl_xor_sync(threads, best, n), at = __shfl_xor_sync(threads, place, n);
     if (at >= 0 && (x > best || (x == best && place >= 0 && at < place))) {
       best = x;
       place = at;
@@ -136,8 +156,10 @@ __device__ inline Shift shift(const int* triples, const int* packed, long long e
 // power of two above the largest addend, `high` counts units of 2^(E-31) and `low` those of 2^(E-63): an addend is off
 // by 2^(E-64) at most, 2^-63 of the largest one, and 2^31 of them fit. The sum depends on the element's own addends
 // alone. An addend that is infinite or NaN has the largest exponent, and makes its element NaN.
-struct Scattered {
+struct TwoWords {
   long long high, low;
+};
+struct Scattered : TwoWords {
   int exponent;  // That of a double, with its bias
 };
 __device__ inline int exponent_of(double v) { return int(__double_as_longlong(v) >> 52 & 2047); }
@@ -146,23 +168,25 @@ __device__ inline double power_of_two(int n) { return __longlong_as_double((long
 // E - 31. It is bounded so that 2 to its power and the inverse are normal numbers: where all addends are below 2^-991, they
 // are as exact as one of that size.
 __device__ inline int unit_of(int exponent) { return (exponent < 31 ? 31 : exponent) - 1022 - 31; }
-__device__ inline void find_exponent(Scattered* p, double v) {
-  const int exponent = exponent_of(v);
-  // The exponent only grows, so an old value causes one more atomic operation at most.
-  if (exponent > *(volatile int*)&p->exponent) atomicMax(&p->exponent, exponent);
+// The exponent only grows, so an old value causes one more atomic operation at most.
+__device__ inline void find_exponent(int* largest, int exponent) {
+  if (exponent > *(volatile int*)largest) atomicMax(largest, exponent);
 }
-__device__ inline void add_fixed(Scattered* p, double v) {
-  if (p->exponent == 2047) return;
-  const double units = v * power_of_two(-unit_of(p->exponent)), high = rint(units);
-  const long long low = (long long)rint((units - high) * 4294967296.0);
-  if (high != 0) atomicAdd((unsigned long long*)&p->high, (unsigned long long)(long long)high);
-  if (low != 0) atomicAdd((unsigned long long*)&p->low, (unsigned long long)low);
+__device__ inline void add_fixed(long long* p, long long units) {
+  atomicAdd((unsigned long long*)p, (unsigned long long)units);
 }
+// v in units of 1 / scale: a power of two.
+__device__ inline void add_fixed(TwoWords* p, double scale, double v) {
+  const double units = v * scale, high = rint(units);
+  add_fixed(&p->high, llrint(high));
+  add_fixed(&p->low, llrint((units - high) * 4294967296.0));
+}
+__device__ inline double not_a_number() { return __longlong_as_double(2047LL << 52 | 1LL << 51); }
 // The sum, to a unit in the last place.
-__device__ inline double sum_of(const Scattered& s) {
-  if (s.exponent == 2047) return __longlong_as_double(2047LL << 52 | 1LL << 51);
+__device__ inline double sum_of(const TwoWords& s, int exponent) {
+  if (exponent == 2047) return not_a_number();
   const long long high = s.high + (s.low >> 32), low = s.low & 0xffffffffLL;
-  return (double(high) + double(low) / 4294967296.0) * power_of_two(unit_of(s.exponent));
+  return fma(double(low), 1 / 4294967296.0, double(high)) * power_of_two(unit_of(exponent));
 }
 #if SCATTER == 0
 #define SCATTERED(T) T
@@ -178,7 +202,9 @@ template <class T> __device__ inline void scatter(T* p, long long i, double v) {
 }
 __device__ inline void scatter(Scattered* p, long long i, double v) {
   if (!p) return;
-  if (SCATTER == 1) find_exponent(p + i, v); else add_fixed(p + i, v);
+  const int exponent = p[i].exponent;
+  if (SCATTER == 1) find_exponent(&p[i].exponent, exponent_of(v));
+  else if (exponent != 2047 && v != 0) add_fixed(p + i, power_of_two(-unit_of(exponent)), v);
 }
 // The row's own element of an array that other rows add to as well.
 __device__ inline void put(Scattered* p, long long i, double v, bool) { scatter(p, i, v); }
@@ -240,61 +266,166 @@ template <class T> __device__ inline long long atomic_min(const Launch& a, T* p,
   return atomicMin(p, T(v));
 }
 
-// M_p and its first N - 1 derivatives at the p nodes below x (Essmann et al. 1995, eq. 4.1), and the nodes' indices in the
-// window. A node beyond it has no weight, and the index of its first node.
-template <int N> struct Splines {
-  ACC weights[N][10];
-  int indices[10];
-  __device__ Splines(const int* shape, int axis, double x) {
-    const int size = shape[axis], order = shape[3];
-    const double cells = floor(floor(x) / size), first = fma(-cells, double(size), floor(x));
-    const ACC fraction = ACC(x - floor(x));
-    int index = first > 0 ? (first < size ? int(first) : size - 1) : 0;
-    for (int j = 0; j < order; ++j) {
-      indices[j] = index;
-      index = index == 0 ? size - 1 : index - 1;
-    }
-    ACC m[10] = {1};
-    for (int n = 1; n <= order; ++n) {
+// M_p and its first N - 1 derivatives at the p nodes below x (Essmann et al. 1995, eq. 4.1), and what the nodes' indices in the
+// window are in the mesh: the node of three indices is their sum. A node beyond the window, or behind the first p, has no
+// weight, and the index of the window's first node. Of the nodes of an axis that STEP lanes share, a lane has every STEP-th
+// one. Loops are repeated by the compiler, so that arrays are registers.
+#define NODES_OF_LANE ((ORDER + LANES - 1) / LANES)
+template <int N, int STEP> class Splines {
+  enum { NODES = (ORDER + STEP - 1) / STEP };
+  REAL weights[N][NODES];
+  int indices[NODES];
+
+ public:
+  __device__ Splines(const int* shape, int axis, REAL x) {
+    const int size = shape[axis], order = ORDERS_DIFFER ? shape[3] : ORDER;
+    const int origin = shape[8 + axis], extent = shape[11 + axis], along = axis < 2 ? shape[13] : 1;
+    const int stride = axis < 1 ? shape[12] * along : along, begin = axis < 1 ? shape[4] : 0;
+    const REAL whole = floor(x), fraction = x - whole;
+    REAL place = fma(-floor(whole / REAL(size)), REAL(size), whole);
+    // The quotient may have been rounded to the next whole number.
+    place = place < 0 ? place + REAL(size) : place;
+    const int first = place > 0 ? (place < REAL(size) ? int(place) : size - 1) : 0;
+    REAL all[N][ORDER], m[ORDER];
+#pragma unroll
+    for (int j = 0; j < ORDER; ++j) m[j] = REAL(j == 0);
+#pragma unroll
+    for (int d = 0; d < N; ++d)
+#pragma unroll
+      for (int j = 0; j < ORDER; ++j) all[d][j] = 0;
+#pragma unroll
+    for (int n = 1; n <= ORDER; ++n) {
+      if (n > order) break;
+#pragma unroll
       for (int j = n - 1; n > 1 && j >= 0; --j) {
-        const ACC at = fraction + j;
-        m[j] = (ACC(1) / (n - 1)) * (at * m[j] + (n - at) * (j == 0 ? ACC(0) : m[j - 1]));
+        const REAL at = fraction + REAL(j), behind = j == 0 ? REAL(0) : m[j - 1];
+        m[j] = REAL(1.0 / (n - 1)) * fma(at, m[j], (REAL(n) - at) * behind);
       }
       // The d-th derivative of M_p is the d-th difference of M_(p-d).
-      const int d = order - n;
-      if (d >= N) continue;
-      for (int j = 0; j < 10; ++j) weights[d][j] = m[j];
-      for (int k = 0; k < d; ++k)
-        for (int j = order - 1; j >= 1; --j) weights[d][j] -= weights[d][j - 1];
+#pragma unroll
+      for (int d = 0; d < N; ++d) {
+        if (n != order - d) continue;
+#pragma unroll
+        for (int j = 0; j < ORDER; ++j) all[d][j] = m[j];
+      }
     }
-    for (int d = order; d < N; ++d)
-      for (int j = 0; j < 10; ++j) weights[d][j] = 0;
-    const int origin = shape[8 + axis], extent = shape[11 + axis];
-    if (origin == 0 && extent == size) return;
-    for (int j = 0; j < order; ++j) {
-      indices[j] -= origin;
-      if (indices[j] < 0) indices[j] += size;
-      if (indices[j] < extent) continue;
-      indices[j] = 0;
-      for (int d = 0; d < N; ++d) weights[d][j] = 0;
+#pragma unroll
+    for (int d = 1; d < N; ++d)
+#pragma unroll
+      for (int k = 0; k < d; ++k)
+#pragma unroll
+        for (int j = ORDER - 1; j >= 1; --j) all[d][j] -= all[d][j - 1];
+#pragma unroll
+    for (int n = 0; n < NODES; ++n) {
+      const int node = n * STEP + (STEP == 1 ? 0 : LANE);
+      int index = first - (node < order ? node : 0);
+      if (index < 0) index += size;
+      index -= origin;
+      if (index < 0) index += size;
+      indices[n] = begin + (index < extent ? index * stride : 0);
+#pragma unroll
+      for (int d = 0; d < N; ++d) {
+        REAL weight = 0;
+#pragma unroll
+        for (int j = n * STEP; j < ORDER && j < (n + 1) * STEP; ++j)
+          weight = j == node ? all[d][j] : weight;
+        weights[d][n] = index < extent ? weight : REAL(0);
+      }
     }
   }
+  // A loop that is not repeated by the compiler chooses among registers.
+  __device__ REAL weight(int d, int n) const {
+    REAL weight = weights[d][0];
+#pragma unroll
+    for (int k = 1; k < NODES; ++k) weight = k == n ? weights[d][k] : weight;
+    return weight;
+  }
+  __device__ int index(int n) const {
+    int index = indices[0];
+#pragma unroll
+    for (int k = 1; k < NODES; ++k) index = k == n ? indices[k] : index;
+    return index;
+  }
 };
+// The shapes of meshes of up to two systems, as an argument of a launch: no memory has to be written ahead of it.
+struct Shapes { int of[32]; };
+__device__ inline const int* shapes_at(const void* pointer, const Shapes& argument) {
+  return pointer ? (const int*)pointer : argument.of;
+}
 // Meshes are a number of systems and two planes, and from 4 on fourteen numbers of each system: three sizes, the order of the
 // splines, the first node, wave and plane, where moduli begin, and the window's origin and extent.
 __device__ inline const int* mesh_of(const int* shapes, long long system) { return shapes + 4 + 14 * system; }
-__device__ inline long long mesh_node(const int* shape, int i, int j, int k) {
-  return shape[4] + ((long long)i * shape[12] + j) * shape[13] + k;
-}
-__device__ inline long long wave_system(const int* shapes, long long wave) {
+// Sums in fixed point at the nodes of meshes, in one unit for all nodes of a system: ahead of the nodes stand as many
+// elements as there are systems, each of which holds the exponent of the system's largest addend, as SCATTER 1 finds it.
+// With 2^E the power of two above that, a double's sum has two words in units of 2^(E-31) and 2^(E-63) for up to 2^31
+// addends, and a float's one word in units of 2^(E-62+CROWD) for up to 2^CROWD of them: an addend is off by half a unit at
+// most. A system with an addend that is infinite or NaN has no number.
+template <class T> struct NodeOf;
+template <> struct NodeOf<double> : TwoWords {
+  static __device__ double scale(int exponent) { return power_of_two(-unit_of(exponent)); }
+  __device__ void add(double scale, double v) { add_fixed(this, scale, v); }
+  __device__ double sum(int exponent, int) const { return sum_of(*this, exponent); }
+};
+template <> struct NodeOf<float> {
+  long long units;
+  // As unit_of, for units of this size.
+  static __device__ int unit(int exponent, int crowd) { return (exponent < 100 ? 100 : exponent) - 1022 - 62 + crowd; }
+  static __device__ double scale(int exponent) { return power_of_two(-unit(exponent, CROWD)); }
+  __device__ void add(double scale, double v) { add_fixed(&units, llrint(v * scale)); }
+  __device__ double sum(int exponent, int crowd) const {
+    return exponent == 2047 ? not_a_number() : double(units) * power_of_two(unit(exponent, crowd));
+  }
+};
+using Node = NodeOf<REAL>;
+#if SCATTER == 0
+#define NODES(T) T
+#else
+#define NODES(T) Node
+#endif
+// What a thread adds at nodes of a system. A null array is skipped.
+template <class T> struct AtNodes {
+  T* p;
+  __device__ AtNodes(T* p, const int*, long long) : p(p) {}
+  __device__ void add(long long node, double v) const { if (p) atomicAdd(p + node, T(v)); }
+  __device__ void leave(unsigned) const {}
+};
+template <> struct AtNodes<Node> {
+  Node* p;
+  int* largest;
+  int exponent;
+  double scale;
+  __device__ AtNodes(Node* sums, const int* shapes, long long system) : largest((int*)(sums + system)) {
+    exponent = sums && SCATTER == 2 ? *largest : 0;
+    p = sums && exponent != 2047 ? sums + shapes[0] : nullptr;
+    scale = Node::scale(exponent);
+  }
+  __device__ void add(long long node, double v) {
+    if (!p) return;
+    if (SCATTER == 2) return p[node].add(scale, v);
+    const int of = exponent_of(v);
+    exponent = of > exponent ? of : exponent;
+  }
+  // The largest addend of the threads that come by together.
+  __device__ void leave(unsigned threads) {
+    if (!p || SCATTER == 2) return;
+    for (int n = LANES / 2; n > 0 && threads; n /= 2) {
+      const int other = __shfl_xor_sync(threads, exponent, n);
+      exponent = other > exponent ? other : exponent;
+    }
+    if (!threads || LANE == 0) find_exponent(largest, exponent);
+  }
+};
+// The system of a node or wave: that number of a system says which is its first.
+__device__ inline int system_of(const int* shapes, long long place, int number) {
   int first = 0, behind = shapes[0];
   while (first + 1 < behind) {
     const int middle = (first + behind) / 2;
-    if (mesh_of(shapes, middle)[5] <= wave) first = middle;
+    if (mesh_of(shapes, middle)[number] <= place) first = middle;
     else behind = middle;
   }
   return first;
 }
+__device__ inline long long wave_system(const int* shapes, long long wave) { return system_of(shapes, wave, 5); }
 __device__ inline int wave_place(const int* shape, long long wave, int axis) {
   // A system has fewer waves than an int can number.
   const int along = shape[2] / 2 + 1, place = (int)(wave - shape[5]);

@@ -8,6 +8,7 @@ use crate::factor::factored;
 use crate::flatten::flatten;
 use crate::guard::guarded;
 use crate::ir::{Body, Kernel, Kind, ParamId, Role};
+use crate::join::joined;
 use crate::lower::Options;
 use crate::merge::merged;
 use crate::mirror::{Part, Partners, has_partners, parts};
@@ -120,7 +121,7 @@ fn form(
     let mut in_clusters = vec![];
     for part in &mut parts {
         let as_written = part.clone();
-        part.body = factored(&arranged(&merged(&part.body)));
+        part.body = factored(&arranged(&merged(&joined(&part.body))));
         let found = match (member, leaves_out) {
             (Member::Value, _) => clusters(kernel, part),
             _ if gradients.is_some() => clusters(kernel, part),

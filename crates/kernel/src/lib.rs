@@ -5,7 +5,7 @@
 //!                        ├─ tangent, tangent² ─────► derivatives along directions
 //!                        └─ reverse ─┬─────────────► value and gradient
 //!                                    └─ tangent ───► Hessian-vector products
-//!          each: specialise ─ flatten ─ mirror ─ sums, factor, guard ─► parts ─ print ─► Rust (scalar and lanes), CUDA
+//!          each: specialise ─ flatten ─ mirror ─ join, sums, factor, guard ─► parts ─ print ─► Rust (scalar and lanes), CUDA
 //! ```
 //!
 //! Kernels that are not differentiated ([`imperative`]) go from their source straight to the printers.
@@ -21,6 +21,7 @@ pub mod forms;
 mod guard;
 pub mod imperative;
 pub mod ir;
+mod join;
 pub mod lower;
 mod merge;
 pub mod mirror;

@@ -23,8 +23,17 @@ pub fn specialise(kernel: &Kernel, src: &Body, uniform: bool) -> Body {
 
 /// A copy of a body in which `f` replaces each value, given its op with arguments that are in the copy already.
 pub(crate) fn rewrite(src: &Body, f: &mut dyn FnMut(&mut Body, Val, Op, Type) -> Val) -> Body {
+    rewrite_stmts(src, src.stmts(), f)
+}
+
+/// The same with other statements than the body's own, of its values.
+pub(crate) fn rewrite_stmts(
+    src: &Body,
+    stmts: &[Stmt],
+    f: &mut dyn FnMut(&mut Body, Val, Op, Type) -> Val,
+) -> Body {
     let mut b = Body::new(Some(src));
-    block(src, src.stmts(), &mut b, &mut ValueMap::default(), f);
+    block(src, stmts, &mut b, &mut ValueMap::default(), f);
     b
 }
 

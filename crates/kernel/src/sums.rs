@@ -5,6 +5,7 @@
 //! Loops of other kinds may have no iteration: there an infinite f would meet the sum 0.
 
 use crate::ir::{Acc, Body, Op, Range, Stmt, Val, ValueMap, declared};
+use crate::print::nest::is_over_nodes;
 use crate::rewrite::mapped;
 use std::collections::BTreeSet;
 
@@ -58,7 +59,7 @@ impl Sums<'_> {
                 }
                 Stmt::For { id, range, body } => {
                     let range = range.map_args(|a| self.value(a));
-                    let is_mesh = matches!(range, Range::Ints(_, hi) if matches!(self.b.op(hi), Op::SplineOrder { .. }));
+                    let is_mesh = is_over_nodes(&self.b, range);
                     let outer = std::mem::take(&mut self.open);
                     if is_mesh {
                         self.open = outer;

@@ -161,7 +161,7 @@ fn part(
         width: r.width(),
     });
     let (scattered, written) = (positions(&layout.scattered), positions(&layout.written));
-    let added = positions(&layout.added);
+    let (added, nodes) = (positions(&layout.added), leak(layout.node_slots()));
     let program = lower(kernel, part, &layout);
     let clusters = form.clusters[p].as_ref();
     let code = PartCode::new((source, name.clone()), (n, p), program, small);
@@ -173,6 +173,7 @@ fn part(
         slots: leak(layout.slots.clone()),
         reductions: leak(layout.reductions.clone()),
         scattered,
+        nodes,
         added,
         written,
         loops: layout.loops,
@@ -225,6 +226,7 @@ fn imperative_form(
         slots: leak(layout.slots.clone()),
         reductions: &[],
         scattered: &[],
+        nodes: &[],
         added: &[],
         written: leak(layout.written.clone()),
         loops: layout.loops,

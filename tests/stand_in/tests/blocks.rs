@@ -42,6 +42,14 @@ __global__ void counts(long long* out) {
   const int odd = __syncthreads_count(threadIdx.x % 2), none = __syncthreads_or(0), all = __syncthreads_and(1);
   if (threadIdx.x == 0) out[0] = odd + 1000 * none + 100000 * all;
 }
+// Exchanges of a warp of which some threads have left: they are among those that are there.
+__global__ void remaining(long long* out) {
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x >= 44) return;
+  long long x = 1LL << lane;
+  for (int with = 2; with > 0; with /= 2) x += __shfl_xor_sync(~0u, x, with);
+  out[threadIdx.x] = __any_sync(~0u, lane == 31) ? -x : x;
+}
 // Threads that wait for others see the order.
 __global__ void turns(long long* out) {
   __shared__ int next;
@@ -78,6 +86,7 @@ fn library() -> &'static Library {
             ("block_sum", 3, 256),
             ("groups", 1, 32),
             ("counts", 1, 100),
+            ("remaining", 1, 64),
             ("turns", 1, 64),
             ("missing", 1, 40),
             ("another", 1, 40),
@@ -146,6 +155,18 @@ fn groups_of_lanes() {
 fn votes_of_blocks() {
     for order in ORDERS {
         assert_eq!(launch("counts", order).expect("a launch")[0], 100_050, "{order:?}");
+    }
+}
+
+#[test]
+fn exchanges_are_among_threads_that_are_there() {
+    for order in ORDERS {
+        let out = launch("remaining", order).expect("a launch");
+        for (n, x) in out[..44].iter().enumerate() {
+            let four = 0b1111 << (n % 32 / 4 * 4);
+            assert_eq!(*x, if n < 32 { -four } else { four }, "{order:?} {n}");
+        }
+        assert_eq!(out[44..], [-1; 20], "{order:?}");
     }
 }
 

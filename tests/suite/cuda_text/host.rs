@@ -13,7 +13,7 @@ use madelung_core::array::{DType, DataMut};
 use madelung_core::backend::{Bound, Launch, OutputArray};
 use madelung_core::runtime::{
     Division, FINISH_SCATTERED, Kernel, LaunchAbi, PRELUDE, ParamKind, Part, Records, Reduction,
-    SCATTERED_BYTES, SlotArray,
+    SCATTERED_BYTES, SlotArray, node_bytes,
 };
 pub(crate) use madelung_stand_in::Order;
 use madelung_stand_in::{HOST, compiled};
@@ -31,6 +31,10 @@ type MakeRecords = unsafe extern "C" fn(*const LaunchAbi, i64, i32, u64) -> *con
 /// Makes numbers of n elements in fixed point; the last argument says whether they are added to what is there.
 type Finish = unsafe extern "C" fn(*const u64, *mut u8, i64, bool, i32, u64) -> *const c_char;
 
+/// The same of n nodes of the meshes of these shapes.
+type FinishNodes =
+    unsafe extern "C" fn(*const u64, *const i32, *mut u8, i64, bool, i32, u64) -> *const c_char;
+
 /// The texts, compiled for arrays of one dtype.
 pub(crate) struct Texts {
     dtype: DType,
@@ -41,6 +45,9 @@ pub(crate) struct Texts {
     /// The size of computed numbers, and the functions that make records, by the name of the part's, where records are read.
     records: Option<(usize, HashMap<&'static str, MakeRecords>)>,
     finish: Finish,
+    finish_nodes: FinishNodes,
+    /// The size of computed numbers.
+    real: usize,
     ran: Mutex<BTreeSet<&'static str>>,
     /// What the functions are in.
     _libraries: Vec<Library>,
@@ -111,7 +118,10 @@ template <class Kernel>
 static const char* launch(Kernel kernel, unsigned lanes, const Launch* a, long long lo, long long hi, double* partials,
                           int order, unsigned long long seed) {
   const unsigned threads = LANES > 1 ? 64 : 32, blocks = unsigned(((hi - lo) * lanes + threads - 1) / threads);
-  return stand_in::launch(blocks, threads, {stand_in::Order::Kind(order), seed}, [&] { kernel(*a, lo, hi, partials); });
+  return stand_in::launch(blocks, threads, {stand_in::Order::Kind(order), seed}, [&] {
+    if constexpr (std::is_invocable_v<Kernel, Launch, long long, long long, double*>) kernel(*a, lo, hi, partials);
+    else kernel(*a, lo, hi, partials, Shapes{});
+  });
 }
 template <class Kernel>
 static const char* make_records(Kernel kernel, const Launch* a, long long n, int order, unsigned long long seed) {
@@ -122,15 +132,22 @@ extern \"C\" const char* host_finish(const Scattered* sums, STORAGE* to, long lo
   return stand_in::launch(unsigned((n + 31) / 32), 32, {stand_in::Order::Kind(order), seed},
                           [&] { madelung_scattered(sums, to, n, adds); });
 }
+extern \"C\" const char* host_finish_nodes(const Node* sums, const int* shapes, STORAGE* to, long long n, bool adds, int order,
+                                         unsigned long long seed) {
+  return stand_in::launch(unsigned((n + 31) / 32), 32, {stand_in::Order::Kind(order), seed},
+                          [&] { madelung_nodes(sums, shapes, to, n, adds, CROWD, Shapes{}); });
+}
 static_assert(sizeof(Scattered) == SCATTERED_BYTES, \"the size that backends are told\");
+static_assert(sizeof(Node) == NODE_BYTES, \"the size that backends are told\");
 ";
 
 fn source(kernels: &[&'static Kernel], types: Types, lanes: usize, scatter: u32, packed: bool) -> String {
     let (real, sums) = (name_of(types.real), name_of(types.sums));
     let mut text = format!(
         "{HOST}#define REAL {real}\n#define ACC {sums}\n#define LANES {lanes}\n#define SCATTER {scatter}\n#define PACKED {}\n#define \
-         SCATTERED_BYTES {SCATTERED_BYTES}\n{PRELUDE}#define STORAGE {}\n#define T0 STORAGE\n{FINISH_SCATTERED}{LAUNCH}",
+         SCATTERED_BYTES {SCATTERED_BYTES}\n#define NODE_BYTES {}\n{PRELUDE}#define STORAGE {}\n#define T0 STORAGE\n{FINISH_SCATTERED}{LAUNCH}",
         u8::from(packed),
+        node_bytes(types.real.size()),
         name_of(types.storage)
     );
     for (_, part) in parts_of(kernels.iter().copied()) {
@@ -203,12 +220,17 @@ impl Texts {
         });
         // SAFETY: `LAUNCH` gives this function this signature.
         let finish = *unsafe { libraries[0].get::<Finish>("host_finish") }.expect("a function");
+        // SAFETY: likewise.
+        let nodes = unsafe { libraries[0].get::<FinishNodes>("host_finish_nodes") };
+        let finish_nodes = *nodes.expect("a function");
         Self {
             dtype: types.storage,
             scatter,
             passes,
             records,
             finish,
+            finish_nodes,
+            real: types.real.size(),
             ran: Mutex::default(),
             _libraries: libraries,
         }
@@ -240,7 +262,8 @@ impl Host {
         }
         let mut unwanted: Vec<Vec<f64>> = vec![];
         let mut bound = bind(launch, &mut unwanted);
-        let mut sums = if self.texts.scatter == Scatter::Fixed { fixed(launch, &mut bound) } else { vec![] };
+        let is_fixed = self.texts.scatter == Scatter::Fixed;
+        let mut sums = if is_fixed { fixed(launch, &mut bound, self.texts.real) } else { vec![] };
         let rows = launch.rows();
         let reductions = part.reductions.len();
         let mut partials = vec![f64::NAN; rows * reductions];
@@ -264,10 +287,18 @@ impl Host {
             let failed = unsafe { function(&bound, 0, rows as i64, partials.as_mut_ptr(), order, seed) };
             assert_eq!(message(failed), None, "{}", part.cuda.name);
         }
-        for (words, to, adds) in &mut sums {
-            let n = (words.len() * 8 / SCATTERED_BYTES) as i64;
-            // SAFETY: so many elements are in `words`, and where they go.
-            let failed = unsafe { (self.texts.finish)(words.as_ptr(), *to, n, *adds, order, seed) };
+        for sums in &mut sums {
+            let (words, n, texts) = (sums.words.as_ptr(), sums.elements as i64, self.texts);
+            // SAFETY: so many elements are in `words`, and where they go; the shapes are the launch's.
+            let failed = unsafe {
+                match sums.shapes {
+                    Some(slot) => {
+                        let shapes = bound.pointers[slot].cast_const().cast();
+                        (texts.finish_nodes)(words, shapes, sums.to, n, sums.adds, order, seed)
+                    }
+                    None => (texts.finish)(words, sums.to, n, sums.adds, order, seed),
+                }
+            };
             assert_eq!(message(failed), None);
         }
         for (r, reduction) in part.reductions.iter().enumerate() {
@@ -330,9 +361,18 @@ fn message(failed: *const c_char) -> Option<&'static CStr> {
     (!failed.is_null()).then(|| unsafe { CStr::from_ptr(failed) })
 }
 
-/// Room for elements in fixed point, zero, in place of the arrays that rows add to at each other's elements: with each, the
-/// array and whether it is added to. What nobody wants has none.
-fn fixed(launch: &Launch<'_>, bound: &mut LaunchAbi) -> Vec<(Vec<u64>, *mut u8, bool)> {
+/// Elements in fixed point, in place of an array that rows add to at each other's elements.
+struct Fixed {
+    words: Vec<u64>,
+    /// The slot of the shapes of the meshes whose nodes the elements are.
+    shapes: Option<usize>,
+    elements: usize,
+    to: *mut u8,
+    adds: bool,
+}
+
+/// Room for elements in fixed point, zero; an array that is not asked for has none. `real`: the size of computed numbers.
+fn fixed(launch: &Launch<'_>, bound: &mut LaunchAbi, real: usize) -> Vec<Fixed> {
     let part = launch.part;
     let wanted = |n: &usize| {
         let SlotArray::Values(role) = part.slots[*n].array else { return None };
@@ -345,9 +385,17 @@ fn fixed(launch: &Launch<'_>, bound: &mut LaunchAbi) -> Vec<(Vec<u64>, *mut u8, 
     for n in part.scattered {
         let to = std::mem::replace(&mut bound.pointers[*n], std::ptr::null_mut());
         if let Some((elements, adds)) = wanted(n) {
-            let mut words = vec![0u64; elements * SCATTERED_BYTES / 8];
+            let shapes = part.nodes.iter().find(|(slot, _)| slot == n).map(|(_, shapes)| *shapes);
+            let bytes = match shapes {
+                Some(slot) => {
+                    let mesh = launch.structure(part.slots[slot].param).and_then(|mesh| mesh.as_mesh());
+                    (mesh.expect("a mesh").systems() + elements) * node_bytes(real)
+                }
+                None => elements * SCATTERED_BYTES,
+            };
+            let mut words = vec![0u64; bytes / 8];
             bound.pointers[*n] = words.as_mut_ptr().cast();
-            rooms.push((words, to, adds));
+            rooms.push(Fixed { words, shapes, elements, to, adds });
         }
     }
     rooms

@@ -1,9 +1,12 @@
-//! Sums in fixed point: against sums in twice the digits, the same bits in every order, and what is not a number.
+//! Sums in fixed point, at elements that rows share and at the nodes of meshes: against sums in twice the digits, the same bits
+//! in every order, and what is not a number.
 #![expect(unsafe_code, reason = "what the C++ compiler made is called here")]
 
 use crate::common::systems::SplitMix64;
 use libloading::Library;
-use madelung_core::runtime::{FINISH_SCATTERED, PRELUDE, SCATTERED_BYTES};
+use madelung_core::runtime::{
+    FINISH_SCATTERED, MESH_HEADER, MESH_RECORD, PRELUDE, SCATTERED_BYTES, SHAPES, node_bytes,
+};
 use madelung_stand_in::{HOST, Order, compiled};
 use std::ffi::c_char;
 
@@ -121,5 +124,151 @@ fn what_is_no_number_makes_its_own_element_nan() {
         let got = adder.sums(&values, 5, order, None);
         assert!([0, 1, 3].iter().all(|n| got[*n].is_nan()), "{got:?}");
         assert_eq!([got[2], got[4]], [2.0, 0.0]);
+    }
+}
+
+/// Adds n values to nodes, a row to a value and four lanes to a row: one pass.
+type AddAtNodes = unsafe extern "C" fn(
+    *const f64,
+    *const i32,
+    *const i32,
+    i64,
+    *const i32,
+    *mut u64,
+    i32,
+    u64,
+) -> *const c_char;
+/// Puts the sums of n nodes where they go.
+type FinishNodes = unsafe extern "C" fn(*const u64, *const i32, *mut f64, i64) -> *const c_char;
+
+const NODES: &str = "
+__global__ void add(const double* values, const int* places, const int* systems, long long n, const int* shapes, Node* to) {
+  const long long row = (long long)blockIdx.x * (blockDim.x / LANES) + threadIdx.x / LANES;
+  if (row >= n) return;
+  AtNodes at(to, shapes, systems[row]);
+  if (LANE == row % LANES) at.add(places[row], values[row]);
+  at.leave(WARP);
+}
+extern \"C\" const char* host_add(const double* values, const int* places, const int* systems, long long n, const int* shapes,
+                                Node* to, int order, unsigned long long seed) {
+  return stand_in::launch(unsigned((n * LANES + 63) / 64), 64, {stand_in::Order::Kind(order), seed},
+                          [&] { add(values, places, systems, n, shapes, to); });
+}
+extern \"C\" const char* host_finish(const Node* sums, const int* shapes, double* to, long long n) {
+  return stand_in::launch(unsigned(n), 1, {}, [&] { madelung_nodes(sums, nullptr, to, n, false, CROWD, *(const Shapes*)shapes); });
+}
+";
+
+/// The nodes of two systems.
+const OF_SYSTEMS: [usize; 2] = [3, 4];
+
+struct AtNodes {
+    passes: [Library; 2],
+    bytes: usize,
+}
+
+impl AtNodes {
+    fn new(real: &str, crowd: u32) -> Self {
+        let pass = |n| {
+            compiled(&format!(
+                "{HOST}#define REAL {real}\n#define LANES 4\n#define SCATTER {n}\n#define CROWD {crowd}\n{PRELUDE}#define T0 \
+                 double\n{FINISH_SCATTERED}{NODES}"
+            ))
+        };
+        Self { passes: [pass(1), pass(2)], bytes: node_bytes(if real == "float" { 4 } else { 8 }) }
+    }
+
+    /// What the nodes become: a value's system is the one that has its node.
+    fn sums(&self, values: &[(usize, f64)], order: Order) -> Vec<f64> {
+        let n = OF_SYSTEMS.iter().sum::<usize>();
+        let mut shapes = vec![0i32; SHAPES];
+        shapes[0] = 2;
+        // Behind its sizes and the order of its splines, a system has its first node.
+        shapes[MESH_HEADER + MESH_RECORD + 4] = OF_SYSTEMS[0] as i32;
+        let places: Vec<i32> = values.iter().map(|v| v.0 as i32).collect();
+        let systems: Vec<i32> = values.iter().map(|v| i32::from(v.0 >= OF_SYSTEMS[0])).collect();
+        let numbers: Vec<f64> = values.iter().map(|v| v.1).collect();
+        let mut words = vec![0u64; (2 + n) * self.bytes / 8];
+        let mut to = vec![f64::NAN; n];
+        let (kind, seed) = order.as_cxx();
+        for library in &self.passes {
+            // SAFETY: the function has this signature; every place is one of the n nodes, which `words` has room for.
+            let failed = unsafe {
+                let add = library.get::<AddAtNodes>("host_add").expect("a function");
+                let (count, to) = (numbers.len() as i64, words.as_mut_ptr());
+                add(
+                    numbers.as_ptr(),
+                    places.as_ptr(),
+                    systems.as_ptr(),
+                    count,
+                    shapes.as_ptr(),
+                    to,
+                    kind,
+                    seed,
+                )
+            };
+            assert!(failed.is_null());
+        }
+        // SAFETY: as above.
+        let failed = unsafe {
+            let finish = self.passes[1].get::<FinishNodes>("host_finish").expect("a function");
+            finish(words.as_ptr(), shapes.as_ptr(), to.as_mut_ptr(), n as i64)
+        };
+        assert!(failed.is_null());
+        to
+    }
+}
+
+/// The bound that the design promises, with charges of 10⁻⁶ beside those of 10⁶ and 10⁵ addends on few nodes; a system of its
+/// own has its own unit.
+#[test]
+fn sums_at_nodes_are_off_by_half_a_unit_an_addend() {
+    let mut rng = SplitMix64(77);
+    let values: Vec<(usize, f64)> = (0..100_000)
+        .map(|n| {
+            let node = (rng.next_u64() % 7) as usize;
+            let size = if node < OF_SYSTEMS[0] { [1e6, 1e-6][n % 2] } else { 1e-6 };
+            (node, rng.uniform(-1.0, 1.0) * size)
+        })
+        .collect();
+    // Two words have 63 bits below the largest addend, one has 62 less those of the sum.
+    for (real, crowd, bits) in [("double", 31, 63), ("float", 20, 42), ("float", 31, 31)] {
+        let adder = AtNodes::new(real, crowd);
+        let got = adder.sums(&values, Order::Forwards);
+        for (node, x) in got.iter().enumerate() {
+            let (want, _) = exact(&values, node);
+            let of = |n: usize| usize::from(n >= OF_SYSTEMS[0]);
+            let in_system = values.iter().filter(|v| of(v.0) == of(node));
+            let largest = in_system.fold(0.0f64, |largest, v| largest.max(v.1.abs()));
+            let addends = values.iter().filter(|v| v.0 == node).count() as f64;
+            // The power of two above the largest addend is up to twice as large.
+            let bound = addends * largest * 2f64.powi(-bits) + want.abs() * f64::EPSILON;
+            assert!((x - want).abs() <= bound, "{real}, node {node}: {x:e}, not {want:e} within {bound:e}");
+        }
+        for order in [Order::Backwards, Order::Shuffled(1), Order::Shuffled(2)] {
+            assert_eq!(adder.sums(&values, order), got, "{real} {order:?}");
+        }
+        // A system's bits are its own: alone it has the same.
+        let alone: Vec<_> = values.iter().copied().filter(|v| v.0 >= OF_SYSTEMS[0]).collect();
+        let own = adder.sums(&alone, Order::Forwards);
+        assert_eq!(own, [&[0.0; 3], &got[OF_SYSTEMS[0]..]].concat());
+        // As many addends as there is room for, all of one sign and nearly of the largest size.
+        let crowded = vec![(1, -1.999); 1 << 17];
+        assert_eq!(
+            adder.sums(&crowded, Order::Forwards)[1],
+            adder.sums(&crowded[..1], Order::Forwards)[1] * 131_072.0
+        );
+    }
+}
+
+#[test]
+fn what_is_no_number_makes_its_own_system_nan() {
+    for real in ["float", "double"] {
+        let adder = AtNodes::new(real, 20);
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let got = adder.sums(&[(0, 1.0), (1, bad), (3, 3.0), (3, -1.0), (5, -0.0)], Order::Backwards);
+            assert!(got[..3].iter().all(|x| x.is_nan()), "{got:?}");
+            assert_eq!(got[3..], [2.0, 0.0, 0.0, 0.0]);
+        }
     }
 }

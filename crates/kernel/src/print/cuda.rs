@@ -4,17 +4,26 @@
 //!
 //! A row has `LANES` threads side by side in a warp. Each thread computes the whole row except for divided loops
 //! ([`Divided`]): of these it visits every `LANES`th iteration, and the sums are added up over the lanes in a fixed
-//! order, so that all lanes go on with equal bits. Lane 0 writes the row's own results.
+//! order, so that all lanes go on with equal bits. Lane 0 writes the row's own results. In a nest of loops over nodes the
+//! loops along the innermost axis are divided ([`super::nest`]).
+//!
+//! A product is a term of a sum by an operation with one rounding (`fused`) where it is computed in the sum's block. The text
+//! says so, and the compiler is to fuse nothing else: bits depend on no compiler's choice.
 //!
 //! Data of partners are loaded from their arrays, or, where `PACKED`, from records that a function of its own makes
 //! ahead of the launch ([`Records`]). Both give equal numbers.
 
+mod nodes;
+mod terms;
+
 use super::divide::{Divided, Division};
-use super::layout::{Array, Layout, Pair, Slot, Table, scalar_position};
+use super::layout::{Array, Layout, Pair, Slot, scalar_position};
+use super::nest;
 use super::records::Records;
-use crate::ir::{Acc, Body, Kernel, LoopId, OfWave, Op, ParamId, Range, Role, Stmt, Type, Val, fed, walk};
+use crate::ir::{Acc, Body, Kernel, LoopId, OfWave, Op, Range, Role, Stmt, Type, Val, fed, walk};
 use crate::mirror::Part;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::BTreeSet;
 use std::f64::consts::TAU;
 use std::fmt::Write;
 
@@ -40,8 +49,10 @@ pub fn function(
         loops: HashMap::default(),
         doubles: HashSet::default(),
         within: false,
+        in_nest: false,
         reduced_within: HashSet::default(),
         known: vec![],
+        defined: vec![],
     };
     let is_real =
         |Slot { param, array }: &Slot| matches!(array, Array::Values(role) if !kernel.is_ints(*param, *role));
@@ -52,8 +63,10 @@ pub fn function(
     if let Some(r) = records {
         p.where_packed(&r.function(kernel, layout, name));
     }
+    let shapes = layout.slots.iter().position(|s| s.array == Array::MeshShape);
+    let argument = if shapes.is_some() { ", const __grid_constant__ Shapes shapes" } else { "" };
     p.out += &format!(
-        "extern \"C\" __global__ void {name}(const Launch a, long long lo, long long hi, double* partials) {{\n"
+        "extern \"C\" __global__ void {name}(const Launch a, long long lo, long long hi, double* partials{argument}) {{\n"
     );
     p.line(if p.has_lanes() {
         "const long long row = lo + (long long)blockIdx.x * (blockDim.x / LANES) + threadIdx.x / LANES;"
@@ -70,7 +83,14 @@ pub fn function(
             p.line(&format!("ACC* __restrict__ p{n} = (ACC*)a.pointers[{n}] + row * w{dim};"));
             continue;
         }
+        if shapes == Some(n) {
+            p.line(&format!("const int* __restrict__ p{n} = shapes_at(a.pointers[{n}], shapes);"));
+            continue;
+        }
         let ty = match array {
+            Array::Values(_) if layout.nodes.contains_key(&Slot::new(*param, *array)) => {
+                format!("NODES(T{n})*")
+            }
             Array::Values(_) if layout.scattered.contains(&Slot::new(*param, *array)) => {
                 format!("SCATTERED(T{n})*")
             }
@@ -93,7 +113,7 @@ pub fn function(
     let n = layout.reductions.len();
     for r in 0..n {
         if p.reduced_within.contains(&r) {
-            p.line(&format!("r{r} = sum_of_lanes(r{r});"));
+            p.line(&format!("r{r} = sum_of_lanes(r{r}, WARP);"));
         }
         p.line_of_row(&format!("leave(partials, row * {n} + {r}, r{r});"));
     }
@@ -130,10 +150,14 @@ struct Printer<'a> {
     doubles: HashSet<Val>,
     /// Whether the lanes are at iterations of their own.
     within: bool,
+    /// Whether a statement is in a nest of loops over nodes.
+    in_nest: bool,
     /// Sums over rows that lanes have parts of.
     reduced_within: HashSet<usize>,
     /// Common parts of several values that have been printed, by name, block by block.
     known: Vec<HashSet<String>>,
+    /// Values that have been defined, block by block.
+    defined: Vec<HashSet<Val>>,
 }
 
 impl Printer<'_> {
@@ -178,6 +202,16 @@ impl Printer<'_> {
         }
     }
 
+    /// The threads that exchange numbers at a statement: those of a warp where all its rows pass, else those of a row; 0 where
+    /// a thread is by itself.
+    fn threads(&self) -> &'static str {
+        match self.known.len() {
+            _ if !self.has_lanes() || self.within => "0",
+            0 | 1 => "WARP",
+            _ => "lanes_of_row()",
+        }
+    }
+
     fn at(
         &self,
         param: usize,
@@ -199,18 +233,22 @@ impl Printer<'_> {
 
     fn block(&mut self, stmts: &[Stmt]) {
         self.known.push(HashSet::default());
+        self.defined.push(HashSet::default());
         let mut channels = HashSet::default();
         for s in stmts {
             match s {
-                Stmt::Let(v) => self.define(*v),
+                Stmt::Let(v) => {
+                    self.define(*v);
+                    self.defined.last_mut().expect("a block is open").insert(*v);
+                }
                 Stmt::Declare(m, v) => {
                     let x = self.v(*v);
                     self.line(&format!("ACC m{m} = {x};"));
                 }
                 Stmt::Accumulate(m, v) => {
                     let (v, sign) = self.layout.signed(self.b, *v);
-                    let x = self.v(v);
-                    self.line(&format!("m{m} {sign}= {x};"));
+                    let sum = self.plus(&format!("m{m}"), sign, v);
+                    self.line(&format!("m{m} = {sum};"));
                 }
                 Stmt::DeclareBest(m, v) => {
                     let x = self.v(*v);
@@ -232,8 +270,9 @@ impl Printer<'_> {
                     self.exchange();
                 }
                 Stmt::AccumulateChannel { sum, channel, value } => {
-                    let (slot, c, x) = (self.layout.scratch(*sum), self.v(*channel), self.v(*value));
-                    self.line(&format!("p{slot}[{c}] += {x};"));
+                    let (slot, c) = (self.layout.scratch(*sum), self.v(*channel));
+                    let sum = self.plus(&format!("p{slot}[{c}]"), '+', *value);
+                    self.line(&format!("p{slot}[{c}] = {sum};"));
                 }
                 Stmt::Store { param, role, component, channel, value } => {
                     let slot = self.layout.slot(*param, Array::Values(*role));
@@ -250,7 +289,16 @@ impl Printer<'_> {
                         if self.within {
                             self.reduced_within.insert(r);
                         }
-                        self.line_of_row(&format!("r{r} += {x};"));
+                        let sum = self.plus(&format!("r{r}"), '+', *value);
+                        self.line_of_row(&format!("r{r} = {sum};"));
+                    } else if let Some(Op::MeshNode { .. }) = row.map(|r| self.b.op(r))
+                        && self.in_nest
+                    {
+                        let (slot, at) = (
+                            self.layout.slot(*param, Array::Values(*role)),
+                            self.at(*param, *role, *row, *component, *channel),
+                        );
+                        self.line(&format!("nodes{slot}.add({at}, {x});"));
                     } else {
                         let slot = self.layout.slot(*param, Array::Values(*role));
                         let at = self.at(*param, *role, *row, *component, *channel);
@@ -262,10 +310,15 @@ impl Printer<'_> {
                 }
                 Stmt::For { id, range, body } => {
                     self.loops.insert(*id, *range);
-                    let (lo, hi) =
-                        self.layout.bounds(*range, |slot, at| format!("p{slot}[{at}]"), |v| self.v(v));
+                    let value = |v| match self.b.op(v) {
+                        Op::SplineOrder { .. } => "ORDER".into(),
+                        _ => self.v(v),
+                    };
+                    let (lo, hi) = self.layout.bounds(*range, |slot, at| format!("p{slot}[{at}]"), value);
                     self.line(&format!("const long long first{id} = {lo}, last{id} = {hi};"));
-                    if self.divided.loops.contains(id) {
+                    if nest::is_over_nodes(self.b, *range) {
+                        self.loop_over_nodes(*id, body);
+                    } else if self.divided.loops.contains(id) {
                         self.divided_loop(*id, body);
                     } else {
                         // The compiler repeats the body of a loop over constants: a long one would run out of registers.
@@ -293,15 +346,27 @@ impl Printer<'_> {
             }
         }
         self.known.pop();
+        self.defined.pop();
     }
 
-    /// A divided loop: lanes visit the iterations in turn. Lane 0 keeps the earlier part of a sum, so that it counts
-    /// once.
-    fn divided_loop(&mut self, id: LoopId, body: &[Stmt]) {
-        let (sums, bests) = fed(body);
-        for m in &sums {
+    /// Lane 0 keeps the earlier part of sums, so that it counts once.
+    fn only_first_lane_keeps(&mut self, sums: &BTreeSet<Acc>) {
+        for m in sums {
             self.line(&format!("if (LANE != 0) m{m} = 0;"));
         }
+    }
+
+    fn add_lanes_up(&mut self, sums: &BTreeSet<Acc>) {
+        let threads = self.threads();
+        for m in sums {
+            self.line(&format!("m{m} = sum_of_lanes(m{m}, {threads});"));
+        }
+    }
+
+    /// A divided loop: lanes visit the iterations in turn.
+    fn divided_loop(&mut self, id: LoopId, body: &[Stmt]) {
+        let (sums, bests) = fed(body);
+        self.only_first_lane_keeps(&sums);
         let is_flat = !body.iter().any(|s| matches!(s, Stmt::For { .. }));
         if is_flat && matches!(self.loops[&id], Range::Members { .. }) {
             // Rows are few where members are many: a thread is to have more than one at a time.
@@ -312,11 +377,10 @@ impl Printer<'_> {
         self.block(body);
         self.within = false;
         self.line("}");
-        for m in &sums {
-            self.line(&format!("m{m} = sum_of_lanes(m{m});"));
-        }
+        self.add_lanes_up(&sums);
+        let threads = self.threads();
         for m in &bests {
-            self.line(&format!("best_of_lanes(m{m}, w{m});"));
+            self.line(&format!("best_of_lanes(m{m}, w{m}, {threads});"));
         }
     }
 
@@ -394,13 +458,15 @@ impl Printer<'_> {
             SplineOrder { mesh, system } => write!(t, "{}[3]", self.mesh_of(*mesh, *system)),
             MeshSize { mesh, system, axis } => write!(t, "{}[{axis}]", self.mesh_of(*mesh, *system)),
             Spline { mesh, system, axis, at, node, derivative } => {
-                write!(t, "{}.weights[{derivative}][{}]", Table::name(*mesh, *system, *axis, *at), x(node))
+                let (table, place) = self.node(*mesh, *system, *axis, *at, *node);
+                write!(t, "{table}.weight({derivative}, {place})")
             }
             MeshNode { mesh, system, at, node } => {
-                let i = [0, 1, 2].map(|axis| {
-                    format!("{}.indices[{}]", Table::name(*mesh, *system, axis, at[axis]), x(&node[axis]))
+                let of = [0, 1, 2].map(|axis| {
+                    let (table, place) = self.node(*mesh, *system, axis, at[axis], node[axis]);
+                    format!("{table}.index({place})")
                 });
-                write!(t, "mesh_node({}, {})", self.mesh_of(*mesh, *system), i.join(", "))
+                write!(t, "{}", of.join(" + "))
             }
             Wave { mesh, system, row, of } => {
                 let (mesh_of, row) = (self.mesh_of(*mesh, *system), x(row));
@@ -432,8 +498,10 @@ impl Printer<'_> {
             Read(m) => write!(t, "m{m}"),
             ReadChannel(m, c) => write!(t, "p{}[{}]", self.layout.scratch(*m), x(c)),
             Own { value, .. } => write!(t, "{}", x(value)),
-            Add(a, b) | IAdd(a, b) => write!(t, "{} + {}", x(a), x(b)),
-            Sub(a, b) | ISub(a, b) => write!(t, "{} - {}", x(a), x(b)),
+            Add(a, b) => write!(t, "{}", self.sum(*a, '+', *b)),
+            Sub(a, b) => write!(t, "{}", self.sum(*a, '-', *b)),
+            IAdd(a, b) => write!(t, "{} + {}", x(a), x(b)),
+            ISub(a, b) => write!(t, "{} - {}", x(a), x(b)),
             Mul(a, b) | IMul(a, b) => write!(t, "{} * {}", x(a), x(b)),
             Neg(a) => write!(t, "-{}", x(a)),
             Recip(a) => write!(t, "REAL(1) / {}", x(a)),
@@ -504,20 +572,6 @@ impl Printer<'_> {
         if !self.known.iter().any(|known| known.contains(name)) {
             self.known.last_mut().expect("a block is open").insert(name.into());
             self.line(&format!("const auto {name} = {what};"));
-        }
-    }
-
-    /// The mesh of a system.
-    fn mesh_of(&self, mesh: ParamId, system: Val) -> String {
-        format!("mesh_of(p{}, {})", self.layout.slot(mesh, Array::MeshShape), self.v(system))
-    }
-
-    /// The splines at coordinates, where a value is known.
-    fn tables(&mut self, v: Val) {
-        for t in self.layout.tables.iter().filter(|t| t.known(self.b) == v) {
-            let (name, mesh) = (Table::name(t.mesh, t.system, t.axis, t.at), self.mesh_of(t.mesh, t.system));
-            let at = self.v(t.at);
-            self.line(&format!("const Splines<{}> {name}({mesh}, {}, {at});", t.orders, t.axis));
         }
     }
 }

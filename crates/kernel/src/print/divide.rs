@@ -1,6 +1,8 @@
-//! Division of loops among the threads that share a row: of the outermost loops whose iterations do not meet.
+//! Division of loops among the threads that share a row: of the outermost loops whose iterations do not meet, and of the
+//! innermost ones in nests over the nodes of a mesh.
 
 use super::layout::Layout;
+use super::nest;
 pub use madelung_kernel_abi::Division;
 
 use crate::ir::{Body, LoopId, Op, Range, Stmt, Val, declared, walk};
@@ -13,6 +15,8 @@ pub struct Divided {
     pub lanes: Division,
     /// Loops whose iterations go to the lanes in turn; none of them is within another.
     pub(crate) loops: HashSet<LoopId>,
+    /// Nests of loops over nodes, by the outermost one, of which `loops` has the innermost axis ([`nest`]).
+    pub(crate) nests: HashSet<LoopId>,
     /// Whether a lane reads sums over channels that other lanes have made.
     pub(crate) exchanged: bool,
 }
@@ -23,11 +27,17 @@ const SHORT: i64 = 4;
 impl Divided {
     /// Reads the body of a part.
     pub fn new(b: &Body, layout: &Layout) -> Self {
-        let mut d = Divider { b, layout, loops: HashSet::default(), longest: (0, Division::None) };
+        let mut d = Divider::new(b, layout, true);
         d.block(b.stmts(), false);
-        let mut divided = Self { lanes: d.longest.1, loops: d.loops, exchanged: false };
+        if d.irregular {
+            // Splines are tabulated for all nests in one way.
+            d = Divider::new(b, layout, false);
+            d.block(b.stmts(), false);
+        }
+        let mut divided = Self { lanes: d.longest.1, loops: d.loops, nests: d.nests, exchanged: false };
         if !divided.owns_channels(b, b.stmts(), None) {
             divided.loops.clear();
+            divided.nests.clear();
             divided.lanes = Division::None;
         }
         divided
@@ -58,28 +68,43 @@ struct Divider<'a> {
     b: &'a Body,
     layout: &'a Layout,
     loops: HashSet<LoopId>,
+    nests: HashSet<LoopId>,
+    /// Whether nests of loops over nodes are divided along the innermost axis, and whether one of them cannot be.
+    along: bool,
+    irregular: bool,
     /// The lanes of the longest loops yet, and how long those are by their kind.
     longest: (usize, Division),
 }
 
-impl Divider<'_> {
+impl<'a> Divider<'a> {
+    fn new(b: &'a Body, layout: &'a Layout, along: bool) -> Self {
+        let [loops, nests] = Default::default();
+        Self { b, layout, loops, nests, along, irregular: false, longest: (0, Division::None) }
+    }
+
     /// `inside`: whether the block is within a loop, each iteration of which the lanes share.
     fn block(&mut self, stmts: &[Stmt], inside: bool) {
         for s in stmts {
+            if let Stmt::For { id, range, body } = s
+                && self.along
+                && nest::is_over_nodes(self.b, *range)
+            {
+                let loops = nest::innermost(self.b, body);
+                self.irregular |= loops.is_none();
+                self.loops.extend(loops.unwrap_or_default());
+                self.nests.insert(*id);
+                self.note((2, Division::Nodes));
+                continue;
+            }
             match s {
                 Stmt::For { id, range, body } if self.may_divide(*id, *range, body) => {
                     self.loops.insert(*id);
-                    let found = match range {
+                    self.note(match range {
                         Range::Channels(dim) if inside => (4, Division::Channels(*dim)),
                         Range::Channels(dim) => (1, Division::Channels(*dim)),
-                        Range::Ints(_, hi) if matches!(self.b.op(*hi), Op::SplineOrder { .. }) => {
-                            (2, Division::Nodes)
-                        }
+                        range if nest::is_over_nodes(self.b, *range) => (2, Division::Nodes),
                         _ => (3, Division::Loops),
-                    };
-                    if found.0 > self.longest.0 {
-                        self.longest = found;
-                    }
+                    });
                 }
                 Stmt::For { body, .. } => self.block(body, true),
                 Stmt::If { then, otherwise, .. } => {
@@ -88,6 +113,12 @@ impl Divider<'_> {
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn note(&mut self, found: (usize, Division)) {
+        if found.0 > self.longest.0 {
+            self.longest = found;
         }
     }
 

@@ -16,6 +16,8 @@ pub struct Layout {
     pub reductions: Vec<Reduction>,
     /// Arrays that rows add to at each other's elements.
     pub scattered: BTreeSet<Slot>,
+    /// Those of them whose elements are the nodes of a mesh, which rows add to in nests of loops over nodes alone: with it.
+    pub nodes: BTreeMap<Slot, ParamId>,
     /// Arrays that rows add to at elements of their own, which must be zero before.
     pub added: BTreeSet<Slot>,
     /// Arrays that are written.
@@ -79,6 +81,25 @@ fn planes(b: &Body) -> Option<ParamId> {
         }
     }
     meshes.first().copied().filter(|_| meshes.len() == 1 && !others)
+}
+
+/// The arrays that all contributions add to at nodes of one mesh, with the mesh.
+fn nodes(b: &Body) -> BTreeMap<Slot, ParamId> {
+    let (mut found, mut others) = (BTreeMap::new(), BTreeSet::new());
+    for s in b.walk() {
+        let Stmt::Contribute { param, role, row, .. } = s else { continue };
+        let slot = Slot::new(*param, Array::Values(*role));
+        let mesh = row.and_then(|row| match b.op(row) {
+            Op::MeshNode { mesh, .. } => Some(*mesh),
+            _ => None,
+        });
+        let is_other = mesh.is_none_or(|mesh| *found.entry(slot).or_insert(mesh) != mesh);
+        if is_other {
+            others.insert(slot);
+        }
+    }
+    found.retain(|slot, _| !others.contains(slot));
+    found
 }
 
 /// Splines at one coordinate.
@@ -254,6 +275,7 @@ impl Layout {
         Layout {
             slots: slots.into_iter().collect(),
             reductions: reductions.into_iter().collect(),
+            nodes: nodes(b),
             scattered,
             added,
             written,
@@ -268,6 +290,14 @@ impl Layout {
             tables: tables(b),
             meshes: meshes(b),
         }
+    }
+
+    /// The positions of arrays whose elements are nodes, each with that of the mesh's shape.
+    pub fn node_slots(&self) -> Vec<(usize, usize)> {
+        let slots = |(slot, mesh): (&Slot, &ParamId)| {
+            (self.slot(slot.param, slot.array), self.slot(*mesh, Array::MeshShape))
+        };
+        self.nodes.iter().map(slots).collect()
     }
 
     /// The position of an array among the pointers.

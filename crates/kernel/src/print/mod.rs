@@ -6,5 +6,6 @@ pub mod divide;
 pub mod imperative;
 pub mod layout;
 pub mod needed;
+pub(crate) mod nest;
 pub mod records;
 pub mod rust;
