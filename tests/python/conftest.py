@@ -1,5 +1,6 @@
 """Systems and stored references for all tests."""
 
+import contextlib
 import importlib
 import json
 import os
@@ -93,6 +94,19 @@ def forgotten_by_jax() -> Iterator[None]:
     yield
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_recorded() -> Iterator[None]:
+    """Each test looks at the errors that it makes a device record: one that stays would be the next test's."""
+    devices = range(0 if DEVICE == "cpu" else len(madelung.devices()) - 1)
+    for ordinal in devices:
+        # The one that left it has failed.
+        with contextlib.suppress(ValueError):
+            madelung.check_device(ordinal)
+    yield
+    for ordinal in devices:
+        madelung.check_device(ordinal)
 
 
 @pytest.fixture(params=CASES.values(), ids=CASES)

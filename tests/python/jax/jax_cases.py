@@ -5,7 +5,8 @@ On four devices of the host, or on those of the platform that MADELUNG_TEST_DEVI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,6 +117,15 @@ def wait(result: Any) -> Any:
         for device in jax.local_devices():
             madelung.check_device(device.local_hardware_id)
     return result
+
+
+@contextmanager
+def recorded(text: str) -> Iterator[None]:
+    """A context of calls whose results are NaN, for a reason that a device records."""
+    yield
+    if not ON_CPU:
+        with pytest.raises(ValueError, match=text):
+            wait(())
 
 
 CUTOFF, K_CUTOFF, ALPHA = 4.0, 6.0, 0.9

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,6 @@ WIRE = np.array([[0.0, 0.0, 0.0], [1.3, -2.0, 2.9], [0.0, 0.0, 0.0]])
 PAIRS = np.array([[1, 0], [4, 5], [7, 2], [9, 3], [11, 12]])
 FACTORS = np.array([0.0, 0.3, 0.5, 1.0, 0.0])
 GIVEN: dict[str, Any] = {"alpha": 0.5, "k_cutoff": 3.0, "cutoff": 5.0, "accuracy": None}
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
-    """No call has found anything that nobody asked for."""
-    yield
-    madelung.check_device()
 
 
 def charges(seed: int, atoms: int = 16) -> list[np.ndarray]:
