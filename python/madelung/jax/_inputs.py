@@ -40,14 +40,10 @@ def reals(name: str, x: Any, shape: Sequence[int | str], like: Any = None, exact
     return x
 
 
-# Arguments for which every integer stands for something.
-_ANY_INTEGER = ("neighbor_shifts", "miller_indices")
-
-
 def integers(name: str, x: Any, shape: Sequence[int | str]) -> Any:
     """An array of int32, from any integers that an int32 can hold.
 
-    While values are not known, indices beyond become −1, which every op refuses.
+    While values are not known int64 stays int64: the op looks at each, on a device too.
     """
     if isinstance(x, np.ndarray):
         # Before JAX, which may cut them to 32 bits.
@@ -60,10 +56,10 @@ def integers(name: str, x: Any, shape: Sequence[int | str]) -> Any:
         return x
     if not is_traced(x) and not is_remote(x):
         check.integers(name, value(name, x), shape)
+    elif x.dtype == jnp.int64:
+        return x
     elif x.dtype.itemsize >= 4:
-        if name in _ANY_INTEGER:
-            check.refuse(name, "int32 where values are not known (under `jit`, on a device)", x.dtype, TypeError)
-        x = jnp.where((x >= 0) & (x <= np.iinfo(np.int32).max), x, -1) if x.size else x
+        check.refuse(name, "int32 or int64 where values are not known (under `jit`, on a device)", x.dtype, TypeError)
     return x.astype(jnp.int32)
 
 

@@ -238,6 +238,8 @@ class NeighborList(_NeighborList):
         flags = self._flags(neighbors, r, h, of_atoms, systems)
         if idx is not None:
             flags = jnp.where(jnp.any(idx != neighbors.batch_idx), 1, flags)
+            # The search looks at what came.
+            idx = idx.astype(neighbors.batch_idx.dtype)
         # A list that had too little room has made results NaN, and positions may follow them: no search.
         flags = jnp.where(neighbors.did_overflow, 0, flags)
         again = jnp.any(flags != 0)
@@ -305,5 +307,5 @@ class NeighborList(_NeighborList):
     ) -> Neighbors:
         """Neighbours of NumPy in arrays of JAX, measured from some positions."""
         found = _of_jax(with_room(found, self.room, None, like), positions, cell)
-        of = None if batch_idx is None else jnp.array(given.integers("batch_idx", batch_idx, (len(at),)))
+        of = None if batch_idx is None else jnp.array(given.integers("batch_idx", batch_idx, (len(at),)), jnp.int32)
         return replace(found, positions=at, batch_idx=of, **self._reach)

@@ -15,6 +15,7 @@ import pytest
 from jax_cases import ALPHA, CUTOFF, ON_CPU, OPS, listed, make, only_on_cpu, system, wait
 
 import madelung.jax as mj
+from kernel_cases import lennard_jones
 from madelung import _native
 
 R, Q, H = system(6)
@@ -92,18 +93,54 @@ def test_at_once(call: Callable[[], Any], error: type[Exception], text: str) -> 
 @pytest.mark.parametrize("name", [*PAIRS, "miller_indices", "batch_idx"])
 @pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
 def test_integers_do_not_wrap(name: str, array: Any) -> None:
-    """Beyond 32 bits: refused by value, and while a function is traced by the op, or for what it is."""
+    """Beyond 32 bits: refused by value, or by the op where values are not known; a device records it. Offsets are then
+    those of a list that has passed its capacity."""
     given = {**LISTS, "batch_idx": jnp.zeros(6, jnp.int32)}
     wide = array(np.asarray(given[name], np.int64) + 2**32)
-    with pytest.raises(ValueError, match=f"`{name}`: expected integers that 32 bits can hold"):
-        summation(**{**given, name: wide})
     traced = jax.jit(lambda x: summation(cell=H[None], **{**given, name: x}))
-    if name in ("neighbor_shifts", "miller_indices"):
-        with pytest.raises(TypeError, match=f"`{name}`: expected int32 where values are not known"):
-            traced(wide)
-    elif ON_CPU:
-        with pytest.raises(Exception, match=f"{name}`: expected"):
-            wait(traced(wide))
+    # There a list is one argument of the op.
+    of_op = {"miller_indices": "miller"}.get(name, name)
+    recorded = "pairs" if name in PAIRS else of_op
+    beyond = f"`{name}`: expected integers that 32 bits can hold"
+    with pytest.raises(ValueError, match=beyond if ON_CPU or array is np.asarray else f"{recorded}`: expected"):
+        wait(summation(**{**given, name: wide}))
+    if name == "neighbor_ptr" and ON_CPU:
+        assert jnp.isnan(traced(wide)).all()
+        return
+    with pytest.raises(Exception, match=f"{of_op}`: expected integers from -2" if ON_CPU else f"{recorded}`: expected"):
+        wait(traced(wide))
+
+
+def test_wide_integers_of_kernels_do_not_wrap() -> None:
+    """Images may have any sign: none stands for what is no image."""
+    pairs = tuple(PAIRS.values())
+    rest = {"cell": H[None], "σ": 1.9, "epsilon": 0.5, "cutoff": 2.0, "atoms": jnp.zeros(6, jnp.int32)}
+    energy = jax.jit(lambda *pairs: lennard_jones(R, pairs=pairs, **rest))
+    wide = [jnp.asarray(x, jnp.int64) for x in pairs]
+    assert (energy(*wide) == lennard_jones(R, pairs=pairs, **rest)).all()
+    for n in (0, 2):
+        with pytest.raises(Exception, match="expected integers from -2" if ON_CPU else "pairs`: expected"):
+            wait(energy(*[x + 2**32 * (k == n) for k, x in enumerate(wide)]))
+
+
+def test_int64_where_values_are_not_known() -> None:
+    """The same program for lists of either width, transforms included; unsigned integers are refused."""
+    given = {name: x for name, x in LISTS.items() if name != "cutoff"} | {"batch_idx": jnp.zeros(6, jnp.int32)}
+    energy = jax.jit(lambda r, x: summation(r, cell=H[None], **x))
+    forces = jax.jit(jax.grad(lambda r, x: energy(r, x).sum()))
+    wide = {name: x.astype(jnp.int64) for name, x in given.items()}
+    many = jnp.stack([R, R + 0.01])
+    for f in (energy, forces):
+        assert (f(R, wide) == f(R, given)).all()
+        assert (jax.vmap(f, (0, None))(many, wide) == jnp.stack([f(r, given) for r in many])).all()
+    with pytest.raises(TypeError, match=r"`neighbor_ptr`: expected int32 or int64 where values .*, got uint32"):
+        energy(R, {**given, "neighbor_ptr": given["neighbor_ptr"].astype(jnp.uint32)})
+    search = mj.NeighborList(1.5, form="rows")
+    kept = search.allocate(R, H[None], batch_idx=wide["batch_idx"])
+    moved = jax.jit(lambda n, of: search.update(n, R + 0.3 * jnp.eye(6, 3), H[None], batch_idx=of))
+    assert (moved(kept, wide["batch_idx"]).columns == moved(kept, given["batch_idx"]).columns).all()
+    with pytest.raises(Exception, match="batch_idx`: expected"):
+        wait(moved(kept, wide["batch_idx"] + 2**32))
 
 
 @only_on_cpu
@@ -196,15 +233,17 @@ def test_the_search_for_cuda_has_its_scratch_too() -> None:
 
 
 def test_scratch_is_a_matter_of_sizes() -> None:
-    def scratch(atoms: int, pairs: int) -> int:
-        lists = {"neighbor_list": jnp.zeros((2, pairs), int), "neighbor_ptr": jnp.zeros(atoms + 1, int)}
-        lists["neighbor_shifts"] = jnp.zeros((pairs, 3), int)
-        energy = lambda r: real_space(r, jnp.ones(atoms), **lists).sum()  # noqa: E731
-        text = for_cuda(jax.grad(energy), jnp.zeros((atoms, 3)))
+    def scratch(atoms: int, pairs: int, dtype: Any = jnp.int32) -> int:
+        lists = {"neighbor_list": jnp.zeros((2, pairs), dtype), "neighbor_ptr": jnp.zeros(atoms + 1, dtype)}
+        lists["neighbor_shifts"] = jnp.zeros((pairs, 3), dtype)
+        energy = lambda r, lists: real_space(r, jnp.ones(atoms), **lists).sum()  # noqa: E731
+        text = for_cuda(jax.grad(energy), jnp.zeros((atoms, 3)), lists)
         return sum(map(int, re.findall(r"tensor<(\d+)xui8>\)?$", text, re.MULTILINE)))
 
     assert 512 <= scratch(6, 100) == scratch(6, 100)
     assert scratch(20, 100) < scratch(20_000, 100)
+    # Columns and images of int64 are copied to int32.
+    assert scratch(20, 10_000, jnp.int64) >= scratch(20, 10_000) + 4 * 4 * 10_000
 
 
 def test_a_program_for_cuda_of_open_sizes_takes_scratch_from_xla() -> None:
