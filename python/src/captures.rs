@@ -3,21 +3,24 @@
 //! Whoever captures a stream, calls on it work in memory of that capture. A graph of ours keeps it itself; one of somebody
 //! else's, as XLA's or PyTorch's, has it tied to it, until the driver says that the graph is over.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use madelung::Result;
-use madelung::array::Array;
 use madelung::cuda::{Memory, Stream};
 
 /// A stream: its device and its number.
 pub(crate) type Key = (usize, u64);
 
+/// The owner of an array's memory.
+pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
+
 /// Memory of captured work: its own, and the arrays of its calls.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) memory: Memory,
-    arrays: Mutex<Vec<Arc<Array>>>,
+    arrays: Mutex<Vec<Owner>>,
 }
 
 /// By stream: the number of its last capture, and what the graph of that keeps.
@@ -36,7 +39,7 @@ impl Kept {
     }
 
     /// Keeps the arrays of a call.
-    pub(crate) fn keep<'a>(&self, arrays: impl Iterator<Item = &'a Arc<Array>>) {
+    pub(crate) fn keep<'a>(&self, arrays: impl Iterator<Item = &'a Owner>) {
         lock(&self.arrays).extend(arrays.cloned());
     }
 }

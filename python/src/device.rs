@@ -13,14 +13,15 @@ use madelung::backend::Allocator;
 use madelung::backend::Context;
 use madelung::cuda::{Cuda, Device, Memory, Stream};
 use madelung::{Error, Result};
-use madelung_bridge::dlpack::{Form, is_row_major};
+use madelung_bridge::dlpack::{Element, Form, OnDevice, is_row_major};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::call::{compute, exception};
-use crate::captures::{self, Kept};
-use crate::convert::{Numbers, given_any};
+use crate::captures::{self, Kept, Owner};
+use crate::convert::Numbers;
 use crate::dlpack::{capsule, taken};
 
 /// A CUDA stream of the caller, with the memory pool for work on the stream.
@@ -153,16 +154,13 @@ pub(crate) fn release_device_memory(py: Python<'_>) -> PyResult<()> {
     })
 }
 
-/// An array in device memory, in row-major order.
+/// An array in device memory, in row-major order, of any type that DLPack has.
 #[pyclass(frozen, module = "madelung._native")]
 #[derive(Debug)]
 pub(crate) struct DeviceArray {
-    /// The owner of the memory.
-    kept: Arc<Array>,
+    kept: Owner,
     device: &'static Device,
-    dtype: DType,
-    shape: Vec<usize>,
-    address: u64,
+    at: OnDevice,
     /// The stream that wrote the array; None if the writes were complete when the array was imported.
     written: Option<Arc<Lane>>,
     /// Whether the memory is borrowed, and may have been freed by its owner.
@@ -174,58 +172,68 @@ pub(crate) struct DeviceArray {
 impl DeviceArray {
     /// A new array written by work on a stream.
     pub(crate) fn made(lane: &Arc<Lane>, array: Array) -> Self {
-        Self::of(lane.device(), array, Some(lane.clone()), false)
+        let (element, shape) = (array.dtype().into(), array.shape().to_vec());
+        Self::of(lane, array, element, shape)
     }
 
-    fn of(device: &'static Device, array: Array, written: Option<Arc<Lane>>, is_foreign: bool) -> Self {
-        let address = match array.view().data() {
+    /// New memory with elements of some type and shape, written by work on a stream.
+    fn of(lane: &Arc<Lane>, memory: Array, element: Element, shape: Vec<usize>) -> Self {
+        let address = match memory.view().data() {
             Data::Device(remote) => remote.address(),
             _ => unreachable!("arrays of calls on a device lie there"),
         };
-        let (dtype, shape) = (array.dtype(), array.shape().to_vec());
+        let device = lane.device();
         Self {
-            kept: Arc::new(array),
+            kept: Arc::new(memory),
             device,
-            dtype,
-            shape,
-            address,
-            written,
-            is_foreign,
+            at: OnDevice { ordinal: device.ordinal(), element, shape, address },
+            written: Some(lane.clone()),
+            is_foreign: false,
             is_read_only: false,
         }
     }
 
     /// An array of borrowed memory.
-    fn borrowed(name: &str, array: Array, written: Option<Arc<Lane>>, is_read_only: bool) -> Result<Self> {
-        let Place::Cuda(ordinal) = array.place() else {
-            return Err(Error::argument(name, "an array of a CUDA device", "one of the host"));
-        };
-        let array = Self { is_read_only, ..Self::of(Device::get(ordinal)?, array, written, true) };
-        if !array.address.is_multiple_of(array.dtype.size() as u64) && array.len() > 0 {
-            let expected = format!("an address that is a multiple of {}", array.dtype.size());
-            return Err(Error::argument(name, expected, format!("{:#x}", array.address)));
+    fn borrowed(
+        name: &str,
+        at: OnDevice,
+        kept: Owner,
+        written: Option<Arc<Lane>>,
+        is_read_only: bool,
+    ) -> Result<Self> {
+        let size = at.element.size();
+        if isize::try_from(at.bytes()).is_err() {
+            return Err(Error::argument(name, "a shape that fits in memory", format!("{:?}", at.shape)));
         }
+        if !at.address.is_multiple_of(size as u64) && at.count() > 0 {
+            let expected = format!("an address that is a multiple of {size}");
+            return Err(Error::argument(name, expected, format!("{:#x}", at.address)));
+        }
+        let device = Device::get(at.ordinal)?;
+        let array = Self { kept, device, at, written, is_foreign: true, is_read_only };
         array.check(name)?;
         Ok(array)
-    }
-
-    fn len(&self) -> usize {
-        self.shape.iter().product()
     }
 
     /// Checks that borrowed memory is still valid.
     fn check(&self, name: &str) -> Result<()> {
         if self.is_foreign {
-            return self.device.check_pointer(name, self.address, self.len() * self.dtype.size());
+            return self.device.check_pointer(name, self.at.address, self.at.bytes());
         }
         Ok(())
     }
 
-    pub(crate) fn view(&self) -> View<'_> {
-        let place = Place::Cuda(self.device.ordinal());
+    fn dtype(&self, name: &str) -> Result<DType> {
+        let wrong = || Error::argument(name, "float32, float64, int32 or int64", self.at.element.to_string());
+        self.at.element.dtype().ok_or_else(wrong)
+    }
+
+    /// The array as argument `name` of a call.
+    pub(crate) fn view(&self, name: &str) -> Result<View<'_>> {
+        let (place, dtype) = (Place::Cuda(self.device.ordinal()), self.dtype(name)?);
         // SAFETY: the owner of the memory is kept alive and promised these elements; calls wait for the stream that
         // wrote them.
-        unsafe { View::remote(place, self.dtype, &self.shape, self.address) }
+        Ok(unsafe { View::remote(place, dtype, &self.at.shape, self.at.address) })
     }
 
     /// The array's memory as that of a result, for a call that has it among its arrays.
@@ -234,8 +242,9 @@ impl DeviceArray {
             return Err(Error::argument("out", "an array that can be written to", "one that is read-only"));
         }
         let (place, owner) = (Place::Cuda(self.device.ordinal()), Box::new(self.kept.clone()));
+        let dtype = self.dtype("out")?;
         // SAFETY: as for `view`; who gives the array to be written to uses it for nothing else on other streams meanwhile.
-        Ok(unsafe { Array::remote(place, self.dtype, &self.shape, self.address, owner) })
+        Ok(unsafe { Array::remote(place, dtype, &self.at.shape, self.at.address, owner) })
     }
 
     /// Checks that work on a stream can use the array, named `name` in errors.
@@ -281,12 +290,14 @@ pub(crate) fn with_arrays<T>(
 impl DeviceArray {
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.shape)
+        PyTuple::new(py, &self.at.shape)
     }
 
+    /// The name of the element type, as NumPy has it.
     #[getter]
-    fn dtype(&self) -> String {
-        self.dtype.to_string()
+    #[pyo3(name = "dtype")]
+    fn name(&self) -> String {
+        self.at.element.to_string()
     }
 
     #[getter]
@@ -297,7 +308,7 @@ impl DeviceArray {
     /// The address of the first element; 0 for an empty array.
     #[getter]
     fn address(&self) -> u64 {
-        if self.len() == 0 { 0 } else { self.address }
+        if self.at.count() == 0 { 0 } else { self.at.address }
     }
 
     /// Whether the owner of the memory declares it read-only.
@@ -318,12 +329,18 @@ impl DeviceArray {
         compute(py, || self.check(name))
     }
 
-    /// A NumPy copy; the call waits for the stream.
-    fn read<'py>(&self, py: Python<'py>, stream: &DeviceStream) -> PyResult<Bound<'py, PyAny>> {
+    /// A NumPy copy of the bytes; the call waits for the stream.
+    fn read<'py>(&self, py: Python<'py>, stream: &DeviceStream) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let lane = &*stream.0;
-        let array =
-            compute(py, || with_arrays(lane, &[(self, "array".into())], || lane.stream.read(&self.view())))?;
-        given_any(py, array)
+        let bytes = compute(py, || {
+            with_arrays(lane, &[(self, "array".into())], || {
+                let mut bytes = vec![0_u8; self.at.bytes()];
+                // SAFETY: the array has as many bytes.
+                unsafe { lane.stream.download(&mut bytes, self.at.address)? };
+                Ok(bytes)
+            })
+        })?;
+        Ok(bytes.into_pyarray(py))
     }
 
     /// A copy on the device.
@@ -331,10 +348,11 @@ impl DeviceArray {
         let lane = &stream.0;
         compute(py, || {
             with_arrays(lane, &[(self, "array".into())], || {
-                let copy = lane.memory.room(self.dtype, &self.shape)?;
-                let copy = Self::made(lane, copy);
+                let bytes = self.at.bytes();
+                let words = lane.memory.room(DType::I64, &[bytes.div_ceil(DType::I64.size())])?;
+                let copy = Self::of(lane, words, self.at.element, self.at.shape.clone());
                 // SAFETY: both arrays have as many bytes, and `copy` is new.
-                unsafe { lane.stream.copy(copy.address, self.address, self.len() * self.dtype.size())? };
+                unsafe { lane.stream.copy(copy.at.address, self.at.address, bytes)? };
                 Ok(copy)
             })
         })
@@ -343,13 +361,14 @@ impl DeviceArray {
     /// A view of `shape` on the array's elements from `first` on.
     fn part(&self, first: usize, shape: Vec<usize>) -> PyResult<Self> {
         let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
-        if len.and_then(|len| len.checked_add(first)).is_none_or(|end| end > self.len()) {
+        if len.and_then(|len| len.checked_add(first)).is_none_or(|end| end > self.at.count()) {
             let got = format!("shape {shape:?} from {first} on");
-            return Err(exception(Error::argument("part", format!("part of {} elements", self.len()), got)));
+            let expected = format!("part of {} elements", self.at.count());
+            return Err(exception(Error::argument("part", expected, got)));
         }
-        let address = self.address + (first * self.dtype.size()) as u64;
+        let address = self.at.address + (first * self.at.element.size()) as u64;
         let (kept, written) = (self.kept.clone(), self.written.clone());
-        Ok(Self { kept, written, shape, address, ..*self })
+        Ok(Self { kept, written, at: OnDevice { shape, address, ..self.at }, ..*self })
     }
 
     /// A DLPack capsule for work on `stream`, which waits for the array; without a stream there is no wait. The capsule
@@ -370,7 +389,7 @@ impl DeviceArray {
         let owner = Box::new((self.kept.clone(), self.written.clone()));
         let read_only = self.is_read_only;
         let form = copied.map_or(Form::Unversioned, |copied| Form::Versioned { read_only, copied });
-        capsule(py, &self.view(), owner, form)
+        capsule(py, &self.at, owner, form)
     }
 }
 
@@ -399,24 +418,17 @@ pub(crate) fn device_write(
 ) -> PyResult<()> {
     let lane = &*stream.0;
     compute(py, || {
-        if (out.dtype, out.len(), out.is_read_only) != (x.dtype, x.len(), false) {
-            let expected = format!("{} elements of {} that can be written to", x.len(), x.dtype);
-            return Err(Error::argument("out", expected, format!("{} of {}", out.len(), out.dtype)));
+        let (to, from) = (&out.at, &x.at);
+        if (to.element, to.count(), out.is_read_only) != (from.element, from.count(), false) {
+            let expected = format!("{} elements of {} that can be written to", from.count(), from.element);
+            return Err(Error::argument("out", expected, format!("{} of {}", to.count(), to.element)));
         }
         with_arrays(lane, &[(out, "out".into()), (x, "x".into())], || {
             // SAFETY: both have as many bytes, and elements of either array stay where they are while it lives; `out` is
             // there to be written to, and `x` is a result of its own.
-            unsafe { lane.stream.copy(out.address, x.address, x.len() * x.dtype.size()) }
+            unsafe { lane.stream.copy(to.address, from.address, from.bytes()) }
         })
     })
-}
-
-fn dtype_of(name: &str, dtype: &str) -> Result<DType> {
-    let known = [DType::F64, DType::F32, DType::I32, DType::I64];
-    known
-        .into_iter()
-        .find(|known| known.to_string() == dtype)
-        .ok_or_else(|| Error::argument(name, "float32, float64, int32 or int64", dtype))
 }
 
 /// An array whose elements all equal `x`.
@@ -430,7 +442,9 @@ pub(crate) fn device_filled(
 ) -> PyResult<DeviceArray> {
     let lane = &stream.0;
     compute(py, || {
-        let dtype = dtype_of("dtype", dtype)?;
+        let known = Element::named(dtype).and_then(Element::dtype);
+        let wrong = || Error::argument("dtype", "float32, float64, int32 or int64", dtype);
+        let dtype = known.ok_or_else(wrong)?;
         lane.capture()?;
         let array = if x == 0.0 {
             lane.memory.zeros(dtype, &shape)?
@@ -450,10 +464,11 @@ pub(crate) fn device_from_capsule(
     stream: &DeviceStream,
 ) -> PyResult<DeviceArray> {
     let borrowed = taken(name, capsule)?;
-    borrowed.dtype(name).map_err(|e| PyTypeError::new_err(e.to_string()))?;
+    borrowed.element(name).map_err(|e| PyTypeError::new_err(e.to_string()))?;
     let is_read_only = borrowed.is_read_only();
     compute(py, || {
-        DeviceArray::borrowed(name, borrowed.into_array(name)?, Some(stream.0.clone()), is_read_only)
+        let at = borrowed.on_device(name)?;
+        DeviceArray::borrowed(name, at, Arc::new(borrowed), Some(stream.0.clone()), is_read_only)
     })
 }
 
@@ -477,9 +492,11 @@ pub(crate) fn device_from_address(
     owner: Py<PyAny>,
 ) -> PyResult<DeviceArray> {
     compute(py, || {
-        let ((address, shape, strides), dtype) = (layout, dtype_of(name, dtype)?);
+        let (address, shape, strides) = layout;
+        let wrong = || Error::argument(name, "booleans, integers, or real or complex numbers", dtype);
+        let element = Element::named(dtype).ok_or_else(wrong)?;
         if let Some(bytes) = strides {
-            let size = dtype.size() as i64;
+            let size = element.size() as i64;
             let whole = bytes.len() == shape.len() && bytes.iter().all(|stride| stride % size == 0);
             let strides: Vec<i64> = bytes.iter().map(|stride| stride / size).collect();
             if !(whole && is_row_major(&shape, &strides)) {
@@ -487,8 +504,7 @@ pub(crate) fn device_from_address(
                 return Err(Error::argument(name, "an array in row-major order without gaps", got));
             }
         }
-        // SAFETY: the owner promises the elements and is kept alive; `borrowed` checks that the memory is a device's.
-        let array = unsafe { Array::remote(Place::Cuda(device), dtype, &shape, address, Box::new(owner)) };
-        DeviceArray::borrowed(name, array, stream.map(|stream| stream.0.clone()), is_read_only)
+        let at = OnDevice { ordinal: device, element, shape, address };
+        DeviceArray::borrowed(name, at, Arc::new(owner), stream.map(|stream| stream.0.clone()), is_read_only)
     })
 }

@@ -1,15 +1,12 @@
 //! DLPack's capsules.
 #![expect(unsafe_code, reason = "Python's functions for capsules")]
 
-use madelung::array::View;
-use madelung_bridge::dlpack::{Borrowed, Form, lend};
+use madelung_bridge::dlpack::{Borrowed, Form, OnDevice, lend};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName, PyObject};
 use pyo3::prelude::*;
 use std::any::Any;
 use std::ffi::CStr;
-
-use crate::call::exception;
 
 /// The names of a capsule before and after its use, for unversioned and for versioned tensors.
 const NAMES: [[&CStr; 2]; 2] =
@@ -40,11 +37,11 @@ pub(crate) fn taken(name: &str, capsule: &Bound<'_, PyAny>) -> PyResult<Borrowed
 /// A capsule with an array whose memory `owner` keeps valid.
 pub(crate) fn capsule<'py>(
     py: Python<'py>,
-    array: &View<'_>,
+    array: &OnDevice,
     owner: Box<dyn Any + Send + Sync>,
     form: Form,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let content = lend(array, owner, form).map_err(exception)?;
+    let content = lend(array, owner, form);
     let [fresh, _] = NAMES[usize::from(form != Form::Unversioned)];
     // SAFETY: the name fits the form of the content, which `destroy` deletes unless it is taken.
     unsafe { Bound::from_owned_ptr_or_err(py, PyCapsule_New(content, fresh.as_ptr(), Some(destroy))) }

@@ -92,8 +92,11 @@ pub(crate) fn device_call(
             let rooms = into.iter().map(|array| array.map(DeviceArray::room).transpose());
             let allocator = InPlace::new(context.allocator, rooms.collect::<Result<_>>()?);
             let context = Context { allocator: &allocator, ..context };
-            let views: Vec<View<'_>> = tensors.iter().map(|array| array.view()).collect();
-            let more: Vec<_> = extra.iter().map(|array| array.map(DeviceArray::view)).collect();
+            let views = tensors.iter().enumerate().map(|(n, array)| array.view(&entry.name(n)));
+            let views = views.collect::<Result<Vec<View<'_>>>>()?;
+            let more = (tensors.len()..).zip(&extra);
+            let more = more.map(|(n, array)| array.map(|array| array.view(&entry.name(n))).transpose());
+            let more = more.collect::<Result<Vec<_>>>()?;
             let evaluated = entry.evaluate(&context, &views, &numbers, &more, want)?;
             let arrays = signed(&context, results(entry, evaluated, want), negate)?;
             let arrays = allocator.elsewhere(arrays).into_iter();

@@ -148,6 +148,9 @@ class Tensor(ctypes.Structure):
     ]
 
 
+# DLPack's codes of NumPy's kinds, of which bfloat16 has none of its own.
+CODES = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}
+
 DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -211,7 +214,7 @@ class Lender:
             self.kind,
             self.block.device,
             axes,
-            {"f": 2, "i": 0}[self.block.dtype.kind],
+            CODES[self.block.dtype.kind],
             8 * self.block.dtype.itemsize,
             1,
             shape,

@@ -481,8 +481,13 @@ wrong("charges", Interface(q, data=(address + 4, True)), ValueError, "a multiple
 mc.ewald_real_space(**{**good, "charges": Interface(q, strides=(8,), version=2, stream=None)})
 launched = dev.calls("cuLaunchKernel")
 # Types and shapes.
-wrong("charges", Interface(q.astype(np.float16)), TypeError, "float32, float64, int32 or int64", "<f2")
-wrong("charges", Interface(q.astype(">f8")), TypeError, ">f8")
+wrong("charges", Interface(q.astype(np.float16)), TypeError, "float32 or float64", "float16")
+wrong("charges", Interface(q.astype(">f8")), TypeError, "in the machine's order of bytes", ">f8")
+wrong("charges", Interface(q.astype("U1")), TypeError, "real or complex numbers", "<U1")
+wrong("neighbor_list", Lender(pairs.astype(np.int16)), TypeError, "integers of int32 or int64", "int16")
+wrong("batch_idx", Interface(np.zeros(8, bool)), TypeError, "integers of int32 or int64", "bool")
+huge = Interface(q, shape=(1 << 40, 1 << 40))
+wrong("charges", huge, ValueError, "a shape that fits in memory")
 wrong("charges", Interface(q.astype(np.float32)), TypeError, "float64, as the positions", "float32")
 wrong("charges", q.astype(np.float32), TypeError, "float64, as the positions", "float32")
 wrong("charges", Lender(q.astype(np.int64)), TypeError, "float32 or float64", "int64")
@@ -518,6 +523,10 @@ with refused(ValueError, "`name`", "pair_vectors"):
     mc.call("pair_vector")
 with refused(ValueError, "`inputs`", "positions, cell"):
     mc.call("pair_vectors", good["positions"])
+flags = Interface(np.ones((8, 3), bool))
+with refused(ValueError, "`positions`", "floating-point numbers", "bool"):
+    lists = map(mc.asarray, (h[None], np.zeros(8, np.int32), ptr, pairs[1], shifts))
+    mc.call("pair_vectors", flags, *lists, 0)
 assert dev.calls("cuLaunchKernel") == launched
 # What only values show is found there.
 madelung.check_device()

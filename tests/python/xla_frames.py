@@ -18,7 +18,8 @@ from madelung.kernels import Array, Batch, Mat3, Out, Pairs, Real, Vec3, launch
 
 _HEAD = [("struct_size", c.c_size_t), ("extension_start", c.c_void_p)]
 _EXECUTE, _BUFFER, _ARRAY, _SCALAR, _STRING = 3, 1, 1, 3, 4
-_DTYPES = {"bool": 1, "int32": 4, "int64": 5, "float32": 11, "float64": 12}
+_DTYPES = {"bool": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint8": 6, "uint16": 7, "uint32": 8, "uint64": 9}
+_DTYPES |= {"float16": 10, "float32": 11, "float64": 12, "complex64": 15, "bfloat16": 16, "complex128": 18}
 
 
 class ErrorCreate(c.Structure):
@@ -127,13 +128,12 @@ _API = _made(Api, _made(ApiVersion, 0, 1), None, _error_create, None, None, None
 
 
 def _arrays(given: Any) -> tuple[Any, Any]:
-    """Arrays of the memory of a device, by the interfaces of CUDA."""
+    """Arrays of the memory of a device: blocks of it, or what has one."""
     kept, pointers = [], []
     for x in given:
-        said = x.__cuda_array_interface__
-        shape, dtype = said["shape"], np.dtype(said["typestr"]).name
-        dims = (c.c_int64 * max(len(shape), 1))(*shape)
-        kept += [dims, _made(Buffer, _DTYPES[dtype], said["data"][0], len(shape), dims)]
+        block = getattr(x, "block", x)
+        dims = (c.c_int64 * max(len(block.shape), 1))(*block.shape)
+        kept += [dims, _made(Buffer, _DTYPES[block.dtype.name], block.address, len(block.shape), dims)]
         pointers.append(c.addressof(kept[-1]))
     n = len(pointers)
     types = (c.c_int * max(n, 1))(*[_BUFFER] * n)

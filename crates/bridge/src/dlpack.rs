@@ -4,10 +4,12 @@
 //! hand. The consumer calls the struct's deleter once, from any thread.
 #![expect(unsafe_code, reason = "memory behind foreign structs")]
 
+mod element;
 mod exchange;
 
+pub use element::Element;
 pub use exchange::{Exchange, Lent, Results, host_data};
-use madelung_core::array::{Array, DType, Data, Place, View};
+use madelung_core::array::DType;
 use madelung_core::{Error, Result};
 use std::any::Any;
 use std::ffi::c_void;
@@ -15,12 +17,6 @@ use std::ffi::c_void;
 /// `DLDeviceType`: memory of a CUDA device, and CUDA's managed memory.
 const CUDA: i32 = 2;
 const CUDA_MANAGED: i32 = 13;
-/// `DLDataTypeCode`.
-const INT: u8 = 0;
-const FLOAT: u8 = 2;
-/// Element types, with their codes and numbers of bits.
-const TYPES: [(DType, u8, u8); 4] =
-    [(DType::F64, FLOAT, 64), (DType::F32, FLOAT, 32), (DType::I64, INT, 64), (DType::I32, INT, 32)];
 /// Flags of a versioned tensor: read-only memory, and a copy made for the consumer.
 const READ_ONLY: u64 = 1;
 const COPIED: u64 = 2;
@@ -43,16 +39,44 @@ struct Tensor {
 }
 
 impl Tensor {
-    /// The element type; None of one that no op has.
-    fn dtype(&self) -> Option<DType> {
-        TYPES.iter().find(|x| (x.1, x.2, 1) == (self.code, self.bits, self.lanes)).map(|x| x.0)
+    /// The element type; None of vectors, and of types that frameworks do not compute with.
+    fn element(&self) -> Option<Element> {
+        Element::of(self.code, self.bits).filter(|_| self.lanes == 1)
     }
 }
 
-/// The code and the number of bits of an element type.
-fn code_of(dtype: DType) -> Result<(u8, u8)> {
-    let known = TYPES.iter().find(|x| x.0 == dtype).map(|x| (x.1, x.2));
-    known.ok_or_else(|| Error::argument("array", "float32, float64, int32 or int64", dtype.to_string()))
+/// The element type of a result of a call.
+fn element_of(dtype: DType) -> Result<Element> {
+    let element = Element::from(dtype);
+    match element.dtype() {
+        Some(_) => Ok(element),
+        None => Err(Error::argument("array", "float32, float64, int32 or int64", dtype.to_string())),
+    }
+}
+
+/// Place, type and shape of an array in the memory of a CUDA device, in row-major order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnDevice {
+    /// The device, by CUDA's ordinal.
+    pub ordinal: usize,
+    /// The element type.
+    pub element: Element,
+    /// The shape.
+    pub shape: Vec<usize>,
+    /// The address of the first element.
+    pub address: u64,
+}
+
+impl OnDevice {
+    /// The number of elements; of a shape that fits in no memory, the largest number.
+    pub fn count(&self) -> usize {
+        self.shape.iter().fold(1, |n: usize, size| n.saturating_mul(*size))
+    }
+
+    /// The size in bytes; likewise.
+    pub fn bytes(&self) -> usize {
+        self.count().saturating_mul(self.element.size())
+    }
 }
 
 /// `DLManagedTensor`.
@@ -133,25 +157,25 @@ impl Borrowed {
     /// The element type.
     ///
     /// # Errors
-    /// `name`, where the type is none of float32, float64, int32 and int64; `dlpack`, where the version is not 1.
-    pub fn dtype(&self, name: &str) -> Result<DType> {
+    /// `name`, where the type is none of booleans and numbers of whole bytes; `dlpack`, where the version is not 1.
+    pub fn element(&self, name: &str) -> Result<Element> {
         let tensor = self.tensor()?;
-        tensor.dtype().ok_or_else(|| {
+        tensor.element().ok_or_else(|| {
             let Tensor { code, bits, lanes, .. } = tensor;
             let got = format!("DLPack's type {code} of {bits} bits and {lanes} lanes");
-            Error::argument(name, "float32, float64, int32 or int64", got)
+            Error::argument(name, "booleans, integers, or real or complex numbers", got)
         })
     }
 
-    /// The tensor as an array, which owns it.
+    /// The memory of the tensor, valid while it is there.
     ///
     /// # Errors
-    /// Those of [`Borrowed::dtype`]; `name`, where the memory is not that of a CUDA device or not in row-major order.
-    pub fn into_array(self, name: &str) -> Result<Array> {
+    /// Those of [`Borrowed::element`]; `name`, where the memory is not that of a CUDA device or not in row-major order.
+    pub fn on_device(&self, name: &str) -> Result<OnDevice> {
         let tensor = self.tensor()?;
         let wrong = |expected: &str, got: String| Err(Error::argument(name, expected, got));
-        let place = match tensor.device {
-            [CUDA | CUDA_MANAGED, ordinal] if ordinal >= 0 => Place::Cuda(ordinal as usize),
+        let ordinal = match tensor.device {
+            [CUDA | CUDA_MANAGED, ordinal] if ordinal >= 0 => ordinal as usize,
             [kind, _] => {
                 return wrong(
                     "an array in the memory of a CUDA device",
@@ -159,7 +183,7 @@ impl Borrowed {
                 );
             }
         };
-        let dtype = self.dtype(name)?;
+        let element = self.element(name)?;
         let axes = usize::try_from(tensor.axes).unwrap_or(0);
         let numbers = |from: *const i64| {
             // SAFETY: the struct has a size and a stride for every axis.
@@ -175,8 +199,7 @@ impl Borrowed {
             );
         }
         let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
-        // SAFETY: the memory has as many elements of this type until the deleter is called.
-        Ok(unsafe { Array::remote(place, dtype, &shape, address, Box::new(self)) })
+        Ok(OnDevice { ordinal, element, shape, address })
     }
 }
 
@@ -234,33 +257,26 @@ pub enum Form {
 }
 
 /// Exports an array of a CUDA device, whose memory `owner` keeps valid until the deleter is called.
-///
-/// # Errors
-/// `array`, where it lies on the host or has 16-bit elements.
-pub fn lend(array: &View<'_>, owner: Box<dyn Any + Send + Sync>, form: Form) -> Result<*mut c_void> {
-    let (Place::Cuda(ordinal), Data::Device(remote)) = (array.place(), array.data()) else {
-        return Err(Error::argument("array", "an array in the memory of a CUDA device", "one of the host"));
-    };
-    let (code, bits) = code_of(array.dtype())?;
-    let shape: Vec<i64> = array.shape().iter().map(|n| *n as i64).collect();
+pub fn lend(array: &OnDevice, owner: Box<dyn Any + Send + Sync>, form: Form) -> *mut c_void {
+    let shape: Vec<i64> = array.shape.iter().map(|n| *n as i64).collect();
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis] * shape[axis].max(1);
     }
     let exported = Box::new(Exported { shape, strides, _owner: owner });
     let tensor = Tensor {
-        data: std::ptr::without_provenance_mut(remote.address() as usize),
-        device: [CUDA, ordinal as i32],
+        data: std::ptr::without_provenance_mut(array.address as usize),
+        device: [CUDA, array.ordinal as i32],
         axes: exported.shape.len() as i32,
-        code,
-        bits,
+        code: array.element.code,
+        bits: array.element.bits,
         lanes: 1,
         shape: exported.shape.as_ptr(),
         strides: exported.strides.as_ptr(),
         byte_offset: 0,
     };
     let context = Box::into_raw(exported).cast();
-    Ok(match form {
+    match form {
         Form::Unversioned => {
             let deleter = Some(delete as unsafe extern "C" fn(*mut ManagedTensor));
             Box::into_raw(Box::new(ManagedTensor { tensor, context, deleter })).cast()
@@ -271,7 +287,7 @@ pub fn lend(array: &View<'_>, owner: Box<dyn Any + Send + Sync>, form: Form) -> 
             let managed = ManagedTensorVersioned { version: VERSION, context, deleter, flags, tensor };
             Box::into_raw(Box::new(managed)).cast()
         }
-    })
+    }
 }
 
 unsafe extern "C" fn delete(managed: *mut ManagedTensor) {
@@ -295,13 +311,15 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    const PLACE: Place = Place::Cuda(1);
     const OPEN: Form = Form::Versioned { read_only: false, copied: false };
 
+    fn array(shape: &[usize], name: &str) -> OnDevice {
+        let element = Element::named(name).expect("a type");
+        OnDevice { ordinal: 1, element, shape: shape.into(), address: 0x4000 }
+    }
+
     fn lent(shape: &[usize], owner: &Arc<()>, form: Form) -> Borrowed {
-        // SAFETY: nothing uses the address.
-        let view = unsafe { View::remote(PLACE, DType::F32, shape, 0x4000) };
-        let managed = lend(&view, Box::new(owner.clone()), form).expect("an array of a device");
+        let managed = lend(&array(shape, "float32"), Box::new(owner.clone()), form);
         // SAFETY: the struct was exported for this import.
         unsafe { Borrowed::take(managed, form != Form::Unversioned) }
     }
@@ -312,10 +330,9 @@ mod tests {
             let owner = Arc::new(());
             let borrowed = lent(&[2, 0, 3], &owner, form);
             assert_eq!(borrowed.is_read_only(), !matches!(form, Form::Unversioned | OPEN));
-            let array = borrowed.into_array("x").expect("an array");
-            assert_eq!((array.place(), array.dtype(), array.shape()), (PLACE, DType::F32, &[2, 0, 3][..]));
+            assert_eq!(borrowed.on_device("x").expect("an array"), array(&[2, 0, 3], "float32"));
             assert_eq!(Arc::strong_count(&owner), 2);
-            drop(array);
+            drop(borrowed);
             assert_eq!(Arc::strong_count(&owner), 1);
         }
     }
@@ -327,7 +344,8 @@ mod tests {
         let Managed::Versioned(managed) = borrowed.managed else { panic!("another form") };
         // SAFETY: the struct is not shared.
         change(unsafe { &mut *managed });
-        let error = borrowed.into_array("charges").map(|_| ()).expect_err("an error").to_string();
+        let error = borrowed.on_device("charges").expect_err("an error").to_string();
+        drop(borrowed);
         assert_eq!(Arc::strong_count(&owner), 1, "{error}");
         error
     }
@@ -338,17 +356,27 @@ mod tests {
         assert_eq!(error, "`dlpack`: expected DLPack's version 1, got 2.0");
         let error = changed(|m| m.tensor.device = [1, 0]);
         assert!(error.starts_with("`charges`: expected an array in the memory of a CUDA device"), "{error}");
-        let error = changed(|m| m.tensor.bits = 16);
-        assert!(error.ends_with("int64, got DLPack's type 2 of 16 bits and 1 lanes"), "{error}");
+        let error = changed(|m| m.tensor.lanes = 4);
+        assert!(error.ends_with("complex numbers, got DLPack's type 2 of 32 bits and 4 lanes"), "{error}");
         const TRANSPOSED: [i64; 2] = [1, 2];
         let error = changed(|m| m.tensor.strides = TRANSPOSED.as_ptr());
         assert!(error.ends_with("got strides [1, 2] of [2, 3]"), "{error}");
     }
 
+    /// Types that no call has, by the codes of DLPack's header.
     #[test]
-    fn arrays_of_the_host_are_not_exported() {
-        let error = lend(&View::from(&[1.0]), Box::new(()), Form::Unversioned).expect_err("an error");
-        assert!(error.to_string().starts_with("`array`: expected an array in the memory of a CUDA device"));
+    fn any_type_is_handed_on() {
+        let codes =
+            [("bool", 6, 8), ("int8", 0, 8), ("uint16", 1, 16), ("bfloat16", 4, 16), ("complex128", 5, 128)];
+        for (name, code, bits) in codes {
+            let managed = lend(&array(&[2, 3], name), Box::new(()), OPEN);
+            // SAFETY: the struct was exported for this import.
+            let borrowed = unsafe { Borrowed::take(managed, true) };
+            let tensor = borrowed.tensor().expect("this version");
+            assert_eq!((tensor.code, tensor.bits, tensor.lanes), (code, bits, 1));
+            let found = borrowed.on_device("x").expect("an array");
+            assert_eq!((found.bytes(), found), (6 * usize::from(bits) / 8, array(&[2, 3], name)));
+        }
     }
 
     #[test]

@@ -26,7 +26,9 @@ CURRENT: ContextVar[int] = ContextVar("madelung stream", default=_LEGACY)
 # DLPack's numbers of devices.
 _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
 
-_DTYPES = tuple(np.dtype(t) for t in (np.float64, np.float32, np.int64, np.int32))
+# Of copies of NumPy's arrays, and those that libraries name as NumPy does.
+_DTYPES = tuple(map(np.dtype, ("f8", "f4", "i8", "i4")))
+_CARRIED = (*_DTYPES, *map(np.dtype, ("?", "i1", "i2", "u1", "u2", "u4", "u8", "f2", "c8", "c16")))
 
 # For errors: the expected arrays.
 ON_DEVICE = "an array in the memory of a CUDA device (`madelung.cuda.asarray` copies NumPy's)"
@@ -34,6 +36,9 @@ ON_DEVICE = "an array in the memory of a CUDA device (`madelung.cuda.asarray` co
 
 class Array:
     """An array in the memory of a CUDA device, in row-major order. Only launches of kernels and graphs write to it.
+
+    It may have any dtype of DLPack's: booleans, integers, real and complex numbers of 8 bits and more. Calls here take
+    float32, float64, int32 and int64, and refuse others by the argument's name.
 
     It goes to CuPy (`cupy.asarray`), Numba (`numba.cuda.as_cuda_array`), PyTorch (`torch.from_dlpack`), JAX
     (`jax.dlpack.from_dlpack`) and other libraries that speak DLPack or read `__cuda_array_interface__`, without a
@@ -54,8 +59,9 @@ class Array:
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of the elements, as NumPy has it."""
-        return np.dtype(self._native.dtype)
+        """The type of the elements, as NumPy has it: bfloat16 is that of `ml_dtypes`."""
+        name = self._native.dtype
+        return _bfloat16() if name == "bfloat16" else np.dtype(name)
 
     @property
     def ndim(self) -> int:
@@ -85,7 +91,7 @@ class Array:
 
     def numpy(self) -> npt.NDArray:
         """A copy in the host's memory, for which it waits."""
-        return self._native.read(stream_of(self.stream, self.device))
+        return self._native.read(stream_of(self.stream, self.device)).view(self.dtype).reshape(self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray:
         if copy is False:
@@ -95,6 +101,8 @@ class Array:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._native.dtype == "bfloat16":
+            raise AttributeError("`__cuda_array_interface__`: it has no bfloat16, which DLPack has")
         # 0 is not allowed: it does not say which default stream it is.
         stream = _LEGACY if self.stream == 0 else self.stream
         return {
@@ -147,6 +155,15 @@ class Array:
         return f"madelung.cuda.Array({self.dtype} of shape {self.shape} on device {self.device})"
 
 
+def _bfloat16() -> np.dtype:
+    try:
+        import ml_dtypes
+    except ImportError:
+        # Two bytes of this name: NumPy has no such numbers.
+        return np.dtype([("bfloat16", np.uint16)])
+    return np.dtype(ml_dtypes.bfloat16)
+
+
 def part(array: Array, first: int, shape: Sequence[int]) -> Array:
     """Elements from `first` on in a shape of their own, in the array's memory."""
     return Array(array._native.part(first, list(shape)))
@@ -162,7 +179,8 @@ def asarray(x: Any, device: int | None = None, stream: Any = None) -> Array:
         stream: as for `madelung.cuda.ewald_summation`. The host waits for a copy.
 
     Raises:
-        TypeError, ValueError: For another dtype or layout; `device`, where the array lies on another one.
+        TypeError, ValueError: For another dtype (of a device's array: one that NumPy and DLPack have not in common) or
+            layout; `device`, where the array lies on another one.
     """
     ordinal = None if device is None else check.count("device", device)
     if is_given(x):
@@ -308,8 +326,6 @@ def viewed(
     name: str, address: int, shape: Sequence[int], dtype: np.dtype, stream: _native.DeviceStream, read_only: bool
 ) -> Array:
     """Memory of a stream's device as an array, which may be used while somebody else keeps it."""
-    if dtype not in _DTYPES:
-        check.refuse(name, "float32, float64, int32 or int64 on a device", dtype, TypeError)
     layout = (address, tuple(shape), None)
     return Array(_native.device_from_address(name, read_only, layout, dtype.name, stream.device, stream, None))
 
@@ -322,8 +338,9 @@ def _from_interface(name: str, x: Any, device: int) -> Array:
         dtype = np.dtype(interface.get("typestr"))
     except TypeError:
         dtype = None
-    if dtype not in _DTYPES:
-        check.refuse(name, "float32, float64, int32 or int64", interface.get("typestr"), TypeError)
+    if dtype not in _CARRIED:
+        expected = "booleans, integers, or real or complex numbers in the machine's order of bytes"
+        check.refuse(name, expected, interface.get("typestr"), TypeError)
     shape = tuple(operator.index(n) for n in _entry(name, interface, "shape"))
     address, read_only = _entry(name, interface, "data")
     stream = interface.get("stream")

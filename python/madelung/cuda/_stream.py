@@ -85,7 +85,7 @@ class Stream:
         if not isinstance(x, Array):
             return self.uploaded(check.integers(name, x, shape))
         if x.dtype not in _INTEGERS:
-            check.refuse(name, "integers", x.dtype, TypeError)
+            check.refuse(name, "integers of int32 or int64", x.dtype, TypeError)
         check.fits(name, x, shape)
         return x
 

@@ -177,11 +177,10 @@ def register_ffi_callback(name: str, func: Callable[..., None], graph_compatible
     It is called as func(inputs, outputs, attrs, ctx), while the program runs: with lists of arrays on XLA's own
     buffers, without a copy, of which those of the inputs are read-only and those of the outputs are to be written; a
     dict of the attributes of the call; and a context. On the CPU the arrays are NumPy's, and `ctx.stream` is None. On a
-    GPU they are `madelung.cuda.Array`s, of float32, float64, int32 and int64, and `ctx.stream` is the handle of XLA's
-    stream, on which work is put that nobody waits for. Calls of `madelung.kernels.launch` and `madelung.cuda` that name
-    no stream are on it, so one function may serve both. The arrays may not be kept: when the function returns, their
-    memory is XLA's again, on a GPU for what comes on the stream later. The function must not call JAX; what it raises
-    is an error of the call.
+    GPU they are `madelung.cuda.Array`s, and `ctx.stream` is the handle of XLA's stream, on which work is put that
+    nobody waits for. Calls of `madelung.kernels.launch` and `madelung.cuda` that name no stream are on it, so one
+    function may serve both. The arrays may not be kept: when the function returns, their memory is XLA's again, on a
+    GPU for what comes on the stream later. The function must not call JAX; what it raises is an error of the call.
 
     Args:
         name: that of the target. A function that was registered under it here is replaced, in compiled programs too.

@@ -88,6 +88,31 @@ madelung.check_device(1)
 """)
 
 
+def test_dtypes() -> None:
+    """Those that XLA and DLPack both have, to and fro as a library that takes DLPack copies them."""
+    run("""
+import ml_dtypes
+def copied(inputs, outputs, attrs, ctx):
+    lent = [dev.taken(x.__dlpack__(stream=-1, max_version=(1, 0))) for x in (inputs[0], outputs[0])]
+    (a, _), (b, _) = lent
+    assert (a.tensor.code, a.tensor.bits, a.flags, b.flags) == (b.tensor.code, b.tensor.bits, 1, 0)
+    what = (dev.ctypes.c_ulonglong(b.tensor.data), dev.ctypes.c_ulonglong(a.tensor.data))
+    size = a.tensor.bits // 8 * inputs[0].size
+    with dev.on(0):
+        dev.driver("cuMemcpyDtoDAsync_v2", *what, dev.ctypes.c_size_t(size), dev.ctypes.c_void_p(ctx.stream))
+    for _, give_back in lent:
+        give_back()
+    seen.append(inputs[0].dtype)
+register_ffi_callback("copied", copied)
+seen = []
+names = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128"
+for dtype in (np.dtype(getattr(ml_dtypes, name, name)) for name in names.split()):
+    x, out = (Block(values.astype(dtype)) for values in (np.arange(6).reshape(3, 2), np.ones((3, 2))))
+    assert xla.call("copied", stream, [x], [out]) is None and seen[-1] == dtype
+    np.testing.assert_array_equal(dev.read(out.address, out.shape, dtype, 0, stream), x.host, strict=True)
+""")
+
+
 def test_errors() -> None:
     run("""
 def bad(text, function=launched, inputs=operands, outputs=None, stream=stream, code=3):
@@ -102,9 +127,8 @@ bad("`bad`: ValueError: `energy`: expected shape (16,), got (2,)", outputs=[room
 def swapped(inputs, outputs, *more):
     launched(inputs, [inputs[1], outputs[1]], *more)
 bad("`bad`: ValueError: `energy`: expected an array that can be written to", swapped)
-flags = Interface(np.zeros(4, bool))
-dtypes = "expected float32, float64, int32 or int64 on a device, got bool"
-bad(f"`bad`: TypeError: `array of the call`: {dtypes}", inputs=[flags])
+flags = [Interface(np.zeros(x.block.shape, bool)) for x in operands]
+bad("`bad`: TypeError: `charges`: expected float32 or float64, got bool", inputs=[operands[0], flags[1], *operands[2:]])
 bad("`bad`: ValueError: `stream`: expected a stream that belongs to a device", stream=0)
 # An error of XLA's own.
 bad("no stream", stream=None, code=12)

@@ -35,8 +35,13 @@ with refused(BufferError, "gradient"):
     mc.asarray(torch.tensor(q, device="cuda", requires_grad=True))
 with refused(ValueError, "`positions`", "row-major order without gaps"):
     mc.ewald_summation(torch.empty((3, 8), dtype=torch.float64, device="cuda").T, q, h)
-with refused(TypeError, "`x`", "float32, float64, int32 or int64"):
-    mc.asarray(torch.tensor([True], device="cuda"))
+# Dtypes that no call takes: of bfloat16 NumPy has no name, and so no interface.
+for dtype in (torch.bool, torch.uint8, torch.float16, torch.bfloat16, torch.complex64):
+    x = torch.ones(3, dtype=dtype).cuda()
+    back = torch.from_dlpack(mc.asarray(x))
+    assert back.dtype == dtype and back.data_ptr() == x.data_ptr()
+with refused(TypeError, "`charges`", "float32 or float64", "bool"):
+    mc.ewald_summation(torch.tensor(r, device="cuda"), torch.ones(8, dtype=torch.bool).cuda(), h)
 with refused(TypeError, "`positions`", "an array in the memory of a CUDA device"):
     mc.ewald_summation(torch.tensor(r), q, h)
 # What the host has is copied.

@@ -1,7 +1,7 @@
 //! The table of functions by which a library of Python lends its tensors, and makes new ones, without a call of Python
 //! (`DLPackExchangeAPI` of DLPack 1.3; PyTorch from 2.10).
 
-use super::{ManagedTensorVersioned, Tensor, VERSION, code_of, is_row_major};
+use super::{Element, ManagedTensorVersioned, Tensor, VERSION, element_of, is_row_major};
 use madelung_core::array::{Array, DType, Data, View, is_left};
 use madelung_core::backend::context::{Allocator, Heap};
 use madelung_core::{Error, Result};
@@ -83,7 +83,7 @@ impl Exchange {
             }
             tensor.assume_init()
         };
-        let Some(dtype) = tensor.dtype() else { return Lent::Other };
+        let Some(dtype) = tensor.element().and_then(Element::dtype) else { return Lent::Other };
         let axes = tensor.axes as usize;
         let mut shape = [0; AXES];
         if axes > AXES || tensor.device[0] != HOST {
@@ -118,7 +118,7 @@ impl Exchange {
     /// The library has no memory, or no tensors of this type.
     fn made(self, dtype: DType, shape: &[usize]) -> Result<Made> {
         let bytes = shape.iter().product::<usize>() * dtype.size();
-        let (code, bits) = code_of(dtype)?;
+        let Element { code, bits } = element_of(dtype)?;
         if shape.len() > AXES {
             return Err(Error::Unsupported(format!("a result of {} axes", shape.len())));
         }
