@@ -588,6 +588,8 @@ with refused(ValueError, "`segment_idx`: expected shape (6,), got (5,)"):
     mc.segment_sum(Interface(x), Interface(idx[:5]))
 with refused(ValueError, "`y`: expected shape (6, 2, 3), as `x`"):
     mc.segment_dot(Interface(x), Interface(y[:, 0]), idx)
+with refused(ValueError, "`segment_idx`: expected integers that 32 bits can hold, got 4294967299"):
+    mc.segment_sum(Interface(x), Interface(idx.astype(np.int64) + 2**32))
 mc.segment_sum(Interface(x), Interface(idx[::-1].copy()), 5)
 with refused(ValueError, "segment_idx"):
     madelung.check_device()

@@ -164,7 +164,8 @@ class Cuda(Stream, Common):
         rows = len(checked[0])
         idx, segments = self.integers("segment_idx", segment_idx, (rows,)), check.count("num_segments", num_segments)
         if segments is None:
-            segments = int(part(idx, rows - 1, (1,)).numpy()[0]) + 1 if rows else 0
+            last = part(idx, max(rows - 1, 0), (min(rows, 1),)).numpy()
+            segments = int(check.integers("segment_idx", last, ("S",))[0]) + 1 if rows else 0
         return checked, idx, segments
 
     def transposed(self, x: Array, shape: Sequence[int]) -> Array:

@@ -225,7 +225,8 @@ class Jax(Common):
         if segments is None and given.is_traced(idx):
             check.refuse("num_segments", "the number of segments, where the indices are traced (under `jit`)", "None")
         if segments is None:
-            segments = int(given.value("segment_idx", idx)[-1]) + 1 if rows else 0
+            last = check.integers("segment_idx", given.value("segment_idx", idx[-1:]), (min(rows, 1),))
+            segments = int(last[0]) + 1 if rows else 0
         return checked, idx, segments
 
     @staticmethod

@@ -49,6 +49,17 @@ def test_a_call_with_everything_reads_nothing(monkeypatch: pytest.MonkeyPatch) -
         assert np.array_equal(a, b)
 
 
+def test_integers_that_are_read_are_those_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one alone, where it says how many there are."""
+    monkeypatch.setattr(given, "is_remote", lambda *xs: any(x is not None for x in xs))
+    r, q, h = system(6)
+    wide = jnp.arange(6, dtype=jnp.int64) + 2**32
+    with pytest.raises(ValueError, match="`batch_idx`: expected systems numbered from 0 .*, got 4294967301"):
+        mj.ewald_summation(r, q, h, SPLITTING, **listed(r, h), batch_idx=wide)
+    with pytest.raises(ValueError, match="`segment_idx`: expected integers that 32 bits can hold, got 4294967301"):
+        mj.segment_sum(q, wide)
+
+
 def test_what_is_made_lies_where_the_positions_were_put() -> None:
     """Lists and waves, which are made on the host, and what is computed with them."""
     device = jax.devices("cpu")[1]
