@@ -231,29 +231,23 @@ ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* poin
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.
 ROW_FUNCTION fill(Search a, Queries q, const System* systems, const Point* points, const Four* sorted, const int* bounds,
               const u64* kept, const i64* ptr, int* others, int* shifts) {
-  __shared__ u64 rooms[THREADS / WARP][ROOM];
-  const int lane = threadIdx.x % WARP;
+  __shared__ Room rooms[THREADS / WARP];
+  Room& room = rooms[threadIdx.x / WARP];
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   if (row >= q.queries || *a.word != 0 || ptr[q.queries] > a.capacity) return;
   const i64 begin = ptr[row], n = ptr[row + 1] - begin;
   __shared__ Row heres[THREADS / WARP];
   Row& here = heres[threadIdx.x / WARP];
   if (n == 0 || !begin_row(a, q, systems, points, row, here)) return;
-  others += begin;
-  shifts += 3 * begin;
-  const Keys keys = {rooms[threadIdx.x / WARP], n <= ROOM, others, shifts, 3};
-  u64 mine = kept[WARP * row + lane];
-  i64 done = 0;
   const System& s = systems[here.here.system];
+  const Boxes boxes = boxes_within(s, here.here, reach(s, here.largest, q.radius));
+  const Entries entries(a, room.keys, n, boxes, others + begin, shifts + 3 * begin);
+  u64 mine = kept[WARP * row + threadIdx.x % WARP];
+  i64 done = 0;
   const auto pair = [&](const Point& j, const int* n) { return distance_of(s, here.here, j, n) <= q.radius; };
   look<true>(a, s, here, q.radius, points, sorted, bounds, mine, pair,
-             [&](u32 hits, int j, int code) { keys.add(hits, done, j, code); });
-  sort_row(keys, n);
-  for (i64 e = lane; e < n; e += WARP) {
-    int t[3];
-    others[e] = entry(keys.get(e), here.here, points, t);
-    for (int k = 0; k < 3; ++k) shifts[3 * e + k] = t[k];
-  }
+             [&](u32 hits, int j, int code) { entries.add(hits, done, j, code); });
+  write_row(a, entries, n, here.here, points, nullptr, room);
 }
 
 // A list that was not made has offsets that its users refuse.
@@ -390,7 +384,12 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
   for (i64 n = lane; n < k; n += WARP) {
     const bool is_point = n < found.have;
     int t[3] = {0, 0, 0};
-    found.index[n] = is_point ? entry(found.key(n), here.here, points, t) : empty;
+    const int j = is_point ? found.index[n] : 0;
+    if (is_point) {
+      unpack(code_of(found.key(n)), t);
+      for (int c = 0; c < 3; ++c) t[c] += here.here.wrap[c] - points[j].wrap[c];
+    }
+    found.index[n] = is_point ? j : empty;
     for (int c = 0; c < 3; ++c) found.shift[3 * n + c] = t[c];
     if (!is_point) found.distance[n] = __longlong_as_double(0x7ff0000000000000ll);
   }

@@ -57,9 +57,11 @@ pub(super) struct Call {
 }
 
 const CELLS: &str = include_str!("cells.cuh");
+const ROWS: &str = include_str!("rows.cuh");
 const LISTS: Text =
-    Text::new("search", &[include_str!("search.cuh"), "\n", CELLS, include_str!("search.cu")]);
-const GRIDS: Text = Text::new("grid", &[include_str!("search.cuh"), "\n", CELLS, include_str!("grid.cu")]);
+    Text::new("search", &[include_str!("search.cuh"), "\n", CELLS, ROWS, include_str!("search.cu")]);
+const GRIDS: Text =
+    Text::new("grid", &[include_str!("search.cuh"), "\n", CELLS, ROWS, include_str!("grid.cu")]);
 const ORDERS: Text = Text::new("order", &[include_str!("search.cuh"), "\n", CELLS, include_str!("order.cu")]);
 const EXCLUDED: Text =
     Text::new("exclude", &[include_str!("search.cuh"), "\n", CELLS, include_str!("exclude.cu")]);

@@ -59,36 +59,23 @@ FUNCTION count(Search a, const System* systems, const Four* sorted, const int* b
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.
 FUNCTION fill(Search a, const System* systems, const Point* points, const Four* sorted, const int* bounds, const u64* kept,
               const i64* ptr, int* rows, int* others, int* shifts) {
-  __shared__ u64 rooms[THREADS / WARP][ROOM];
-  const int lane = threadIdx.x % WARP;
+  __shared__ Room rooms[THREADS / WARP];
+  Room& room = rooms[threadIdx.x / WARP];
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   // The word says no more than this: where it was raised, all rows were counted as empty.
   if (row >= a.points || idle(a) || ptr[a.points] == 0 || ptr[a.points] > a.capacity) return;
   const Point i = sorted_point(a, sorted, row);
   const i64 begin = ptr[i.self], n = ptr[i.self + 1] - begin;
   if (n == 0) return;
-  const i64 stride = a.packed ? 1 : 3;
-  others += begin;
-  shifts += stride * begin;
-  const Keys keys = {rooms[threadIdx.x / WARP], n <= ROOM, others, shifts, stride};
-  u64 mine = kept[WARP * row + lane];
-  i64 done = 0;
   const System& s = systems[i.system];
+  const double within = reach(a, s);
+  const Entries entries(a, room.keys, n, boxes_within(s, i, within), others + begin, shifts + (a.packed ? 1 : 3) * begin);
+  u64 mine = kept[WARP * row + threadIdx.x % WARP];
+  i64 done = 0;
   const auto pair = [&](const Point& j, const int* n) { return is_pair(a, s, i, j, n); };
-  visit<true>(a, s, i, reach(a, s), sorted, bounds, mine, pair,
-              [&](u32 hits, int j, int code) { keys.add(hits, done, j, code); });
-  sort_row(keys, n);
-  for (i64 e = lane; e < n; e += WARP) {
-    int t[3];
-    others[e] = entry(keys.get(e), i, points, t);
-    if (rows) rows[begin + e] = i.self;
-    if (!a.packed) {
-      for (int k = 0; k < 3; ++k) shifts[3 * e + k] = t[k];
-      continue;
-    }
-    if (abs(t[0]) > 511 || abs(t[1]) > 1023 || abs(t[2]) > 1023) raise(a.word, FAR, a.of_positions);
-    shifts[e] = pack(t[0], t[1], t[2]);
-  }
+  visit<true>(a, s, i, within, sorted, bounds, mine, pair,
+              [&](u32 hits, int j, int code) { entries.add(hits, done, j, code); });
+  write_row(a, entries, n, i, points, rows ? rows + begin : rows, room);
 }
 
 // A list that was not made has offsets that its users refuse.

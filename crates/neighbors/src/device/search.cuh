@@ -8,8 +8,6 @@ typedef unsigned long long u64;
 
 constexpr int THREADS = 128, WARP = 32;
 constexpr u32 ALL = 0xffffffffu;
-// Entries of a row that shared memory has room for.
-constexpr int ROOM = 256;
 // Candidates are taken WARP at a time: of so many times the count keeps which are pairs, two for each lane.
 constexpr int KEPT = 2 * WARP;
 // Cells are narrower along the last axis, where they are taken in runs, so that runs end closer to the reach.
@@ -37,10 +35,10 @@ struct System {
 // Whole sectors of memory.
 struct __align__(16) Point {
   double r[3];
+  int system, self;
   int wrap[3];
   // The lower bits. Cells that have these in common are too far apart for both to be within reach.
   int cell[3];
-  int system, self;
 };
 
 struct __align__(16) Four {
@@ -169,7 +167,7 @@ __device__ inline int put(const System& s, const POSITION* r, Point& p, i64* cel
 __device__ inline Point sorted_point(const Search& a, const Four* sorted, i64 p) {
   const Four cell = sorted[p], box = sorted[a.points + p];
   const double* r = (const double*)(sorted + 2 * a.points) + p;
-  return {{r[0], r[a.points], r[2 * a.points]}, {box.x, box.y, box.z}, {cell.x, cell.y, cell.z}, cell.w, box.w};
+  return {{r[0], r[a.points], r[2 * a.points]}, cell.w, box.w, {box.x, box.y, box.z}, {cell.x, cell.y, cell.z}};
 }
 
 __device__ inline i64 floor_div(i64 x, i64 n) {
@@ -305,66 +303,3 @@ __device__ __forceinline__ void visit(const Search& a, const System& s, const Po
 // The sort key of a row's entries, by (j, S): for one j the wrap of the points is common, and boxes order like S.
 __device__ inline u64 key_of(int j, int code) { return u64(u32(j)) << 32 | (u32(code) ^ 0x80000000u); }
 __device__ inline int code_of(u64 key) { return int(u32(key) ^ 0x80000000u); }
-
-// The point of an entry, and the shift for the coordinates that were given.
-__device__ inline int entry(u64 key, const Point& i, const Point* points, int* t) {
-  const int j = int(key >> 32);
-  unpack(code_of(key), t);
-  for (int k = 0; k < 3; ++k) t[k] += i.wrap[k] - points[j].wrap[k];
-  return j;
-}
-
-// The keys of a row in shared memory, or, where they are too many, in the place of the entries themselves.
-struct Keys {
-  u64* room;
-  bool fit;
-  int* others;
-  int* shifts;
-  i64 stride;
-  __device__ u64 get(i64 n) const { return fit ? room[n] : u64(u32(others[n])) << 32 | u32(shifts[stride * n]); }
-  __device__ void set(i64 n, u64 key) const {
-    if (fit) {
-      room[n] = key;
-      return;
-    }
-    others[n] = int(key >> 32);
-    shifts[stride * n] = int(u32(key));
-  }
-  // Entries of a warp's lanes, behind the first `done`.
-  __device__ void add(u32 hits, i64& done, int j, int code) const {
-    const int lane = threadIdx.x % WARP;
-    if (hits >> lane & 1) set(done + __popc(hits & ((1u << lane) - 1)), key_of(j, code));
-    done += __popc(hits);
-  }
-};
-
-// A bitonic sort whose comparisons all put the smaller one first, so that any number can be sorted as if the rest were larger.
-__device__ inline void sort_row(const Keys& keys, i64 n) {
-  const int lane = threadIdx.x % WARP;
-  const auto order = [&](i64 x, i64 y) {
-    if (y >= n) return;
-    const u64 p = keys.get(x), q = keys.get(y);
-    if (q < p) {
-      keys.set(x, q);
-      keys.set(y, p);
-    }
-  };
-  i64 half = 1;
-  while (2 * half < n) half *= 2;
-  for (i64 run = 1; run < n; run *= 2) {
-    __syncwarp();
-    for (i64 t = lane; t < half; t += WARP) {
-      const i64 within = t & (run - 1), x = 2 * (t - within) + within;
-      order(x, x ^ (2 * run - 1));
-    }
-    for (i64 by = run / 2; by > 0; by /= 2) {
-      __syncwarp();
-      for (i64 t = lane; t < half; t += WARP) {
-        const i64 within = t & (by - 1), x = 2 * (t - within) + within;
-        order(x, x + by);
-      }
-    }
-  }
-  __syncwarp();
-}
-

@@ -79,6 +79,9 @@ fn cutoffs_beyond_the_box() {
     let pairs = agree(&gpu, &[System::new(3, tiny, [true; 3], 1.0)], 7.0);
     assert!(pairs > 3 * 300, "{pairs} pairs");
     agree(&gpu, &[System::new(1, tiny, [true; 3], 0.0)], 2.0);
+    // Images that keys of 32 bits have no room for, in a row that shared memory has room for.
+    let wire = [[0.0; 3], [0.0; 3], [0.0, 0.0, 0.01]];
+    agree(&gpu, &[System { atoms: vec![[0.0; 3]], cell: wire, pbc: [false, false, true] }], 5.115);
 }
 
 #[test]

@@ -166,6 +166,17 @@ fn long_rows_and_far_points() {
     agree(&gpu, &alone(&few, &none, [true; 3], 1.0, 3), &[2.0]);
 }
 
+/// Rows on both sides of each number of entries from which they are sorted in another way.
+#[test]
+fn rows_of_any_length() {
+    let gpu = Gpu::new();
+    let at = |n: usize| [0.755, 0.57, 0.43].map(|x| (n as f64 * x).fract());
+    for points in [1, 32, 33, 128, 129, 256, 257, 512, 513, 1024, 1025] {
+        let points: Vec<_> = (0..points).map(at).collect();
+        agree(&gpu, &alone(&one(&points), &one(&[[0.5; 3]]), [false; 3], 0.3, 5), &[2.0]);
+    }
+}
+
 #[test]
 fn neither_blocks_nor_threads_have_an_order() {
     let gpu = Gpu::new();
