@@ -1,7 +1,7 @@
 // Points in the cells of their systems.
 
 // Lattice::new, and the number of cells along each axis. Below this |det| unit vectors lie in one plane.
-FUNCTION geometry(Search a, System* systems) {
+FUNCTION geometry(Search a, const int* ptr, System* systems) {
   const i64 b = blockIdx.x * i64(THREADS) + threadIdx.x;
   if (b >= a.systems || idle(a)) return;
   System s;
@@ -68,6 +68,12 @@ FUNCTION geometry(Search a, System* systems) {
     // A point on the border of a cell counts to either side; coordinates are below 1 here.
     s.margin[k] = open[k] ? 0 : 1e-9;
   }
+  // Offsets that are none have been raised.
+  const int begin = ptr[b], end = ptr[b + 1];
+  const bool sound = begin >= 0 && begin <= end && end <= a.points;
+  s.first = sound ? 2 * u32(begin) : 0;
+  s.room = sound ? 2 * u32(end - begin) : 0;
+  s.mask = s.room > 0 ? (1u << (31 - __clz(int(s.room)))) - 1 : 0;
   divide(s, a.cell_size);
   const bool few = few_images(s, a.cutoff);
   s.usable = finite && spans && few;
@@ -83,14 +89,14 @@ FUNCTION geometry(Search a, System* systems) {
   }
 }
 
-// Every point gets a valid bucket as key, even one that cannot be placed: then the word is raised, and the key unused.
-FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Point* points, u32* keys, u32* order) {
+// Counts the points of each bucket, and numbers them in any order, as rows are sorted in the end. If one cannot be placed the
+// word is raised, and its bucket unused.
+FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Point* points, u32* keys, u32* numbers,
+               int* counts) {
   const i64 i = blockIdx.x * i64(THREADS) + threadIdx.x;
   if (i >= a.points || idle(a)) return;
-  keys[i] = 0;
-  order[i] = u32(i);
   const int b = of[i];
-  if (b < 0 || b >= a.systems || !systems[b].usable) return;
+  if (b < 0 || b >= a.systems || !systems[b].usable || systems[b].room == 0) return;
   System& s = systems[b];
   Point p;
   p.system = b;
@@ -100,20 +106,20 @@ FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Poin
   const int wrong = put(s, r + 3 * i, p, cell, largest);
   if (wrong) return raise(a.word, wrong, a.of_positions);
   points[i] = p;
-  keys[i] = bucket_of(u64(b), u64(cell[0]), u64(cell[1]), u64(cell[2]), u64(a.buckets));
+  keys[i] = bucket_of(s, u32(p.cell[0]), u32(p.cell[1]), u32(p.cell[2]));
+  numbers[i] = u32(atomicAdd(counts + keys[i], 1));
   // One more than the nearest float is not below, and most points need no atomic operation to find that out.
   const u32 bits = __float_as_uint(float(largest)) + 1;
   if (bits > *(volatile u32*)&s.largest) atomicMax(&s.largest, bits);
 }
 
-// Points in the order of their buckets: the cells and systems of all, then their boxes and numbers, then each coordinate, so
-// that lanes which look at points side by side read whole lines of memory.
-FUNCTION gather(Search a, const Point* points, const u32* order, Four* sorted) {
-  const i64 p = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (p >= a.points || *a.word != 0 || idle(a)) return;
-  const Point i = points[order[p]];
-  sorted[p] = {i.cell[0], i.cell[1], i.cell[2], i.system};
-  sorted[a.points + p] = {i.wrap[0], i.wrap[1], i.wrap[2], i.self};
-  double* r = (double*)(sorted + 2 * a.points);
-  for (int c = 0; c < 3; ++c) r[c * a.points + p] = i.r[c];
+// Points in the order of their buckets.
+FUNCTION gather(Search a, const System* systems, const Point* points, const u32* keys, const u32* numbers, const int* bounds,
+                Record* sorted) {
+  const i64 n = blockIdx.x * i64(THREADS) + threadIdx.x;
+  if (n >= a.points || *a.word != 0 || idle(a)) return;
+  const Point i = points[n];
+  double at[3];
+  in_cell(systems[i.system], i, at);
+  sorted[bounds[keys[n]] + numbers[n]] = {{float(at[0]), float(at[1]), float(at[2])}, i.self};
 }

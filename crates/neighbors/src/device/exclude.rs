@@ -72,8 +72,9 @@ pub(crate) fn exclusions(
     let [keys, order, rows] =
         [rooms.scratch(8 * entries)?, rooms.scratch(4 * entries)?, rooms.scratch(4 * entries)?]
             .map(|s| s.address);
-    let [r, of] = [frame.positions.clone(), frame.batch.idx()].map(|view| address(&view));
-    launches.run("geometry", systems, &arguments![&call, &geometry])?;
+    let [r, of, starts] =
+        [frame.positions.clone(), frame.batch.idx(), frame.batch.ptr()].map(|view| address(&view));
+    launches.run("geometry", systems, &arguments![&call, &starts, &geometry])?;
     let launched = arguments![&call, &r, &of, &geometry, &pairs, &found, &keys, &order];
     launches.run("images", count, &launched)?;
     let sort = |rooms: &mut Rooms<'_>, bits| {

@@ -89,20 +89,6 @@ FUNCTION same(Search a, const u32* built, const Point* points, const POSITION* r
   if (!as_before) raise(a.word, STALE, grid);
 }
 
-// The first point of a system, and those behind: points lie in the order of their systems.
-__device__ inline i64 first_of(const Search& a, const Point* points, int system) {
-  i64 low = 0, high = a.points;
-  while (low < high) {
-    const i64 middle = (low + high) / 2;
-    if (points[middle].system < system) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
-
 // A row of a search: a query in its cell, and the points of its system. In shared memory, as registers are few.
 struct Row {
   Point here;
@@ -111,8 +97,8 @@ struct Row {
 };
 
 // Whether there is something to search for; all lanes of a warp together.
-__device__ __forceinline__ bool begin_row(const Search& a, const Queries& q, const System* systems, const Point* points,
-                                          i64 row, Row& into) {
+__device__ __forceinline__ bool begin_row(const Search& a, const Queries& q, const System* systems, i64 row,
+                                          Row& into) {
   const bool first = threadIdx.x % WARP == 0;
   if (*q.built != 0) {
     for (int reason = 0; row == 0 && first && reason < 32; ++reason) {
@@ -130,8 +116,8 @@ __device__ __forceinline__ bool begin_row(const Search& a, const Queries& q, con
   if (wrong && first) raise(a.word, wrong, q.positions);
   if (wrong) return false;
   found.largest = fmax(found.largest, double(__uint_as_float(systems[b].largest)));
-  found.begin = first_of(a, points, b);
-  found.end = first_of(a, points, b + 1);
+  found.begin = systems[b].first / 2;
+  found.end = found.begin + systems[b].room / 2;
   if (first) into = found;
   __syncwarp();
   return found.begin < found.end;
@@ -148,7 +134,7 @@ __device__ inline double distance_of(const System& s, const Point& i, const Poin
 
 // `visit` from point to point in place of from cell to cell.
 template <bool AGAIN, class Pair, class F>
-__device__ __forceinline__ void visit_all(const System& s, const Row& row, double within, const Point* points, u64& kept,
+__device__ __forceinline__ void visit_all(const System& s, const Row& row, double within, const Point* points, Kept& kept,
                                           Pair is_pair, F f) {
   const int lane = threadIdx.x % WARP;
   double u[3], far[3];
@@ -158,7 +144,7 @@ __device__ __forceinline__ void visit_all(const System& s, const Row& row, doubl
     far[k] = within / s.heights[k] + s.margin[k];
     images[k] = s.cells[k] > 0 ? int(floor(2 * far[k])) + 1 : 1;
   }
-  i64 time = 0;
+  int time = 0;
   for (i64 base = row.begin; base < row.end; base += WARP) {
     const bool is_point = base + lane < row.end;
     const Point& j = points[is_point ? base + lane : row.begin];
@@ -168,14 +154,16 @@ __device__ __forceinline__ void visit_all(const System& s, const Row& row, doubl
     for (int k = 0; k < 3; ++k) low[k] = s.cells[k] > 0 ? int(ceil(u[k] - far[k] - v[k])) : 0;
     for (int x = 0; x < images[0]; ++x) {
       for (int y = 0; y < images[1]; ++y) {
-        for (int z = 0; z < images[2]; ++z, ++time) {
-          const bool known = AGAIN && time < KEPT;
-          u32 hits = known ? u32(__shfl_sync(ALL, kept, int(time / 2)) >> 32 * (time % 2)) : 0;
+        for (int z = 0; z < images[2]; ++z) {
+          const int now = time;
+          time += is_kept(time);
+          const bool known = AGAIN && is_kept(now);
+          u32 hits = known ? kept_hits(kept, now) : 0;
           if (known && hits == 0) continue;
           const int n[3] = {low[0] + x, low[1] + y, low[2] + z};
           if (!known) {
             hits = __ballot_sync(ALL, is_point && is_pair(j, n));
-            if (!AGAIN && time / 2 == lane) kept |= u64(hits) << 32 * (time % 2);
+            if (!AGAIN) keep_hits(kept, now, hits);
           }
           f(hits, j.self, pack(n[0], n[1], n[2]));
         }
@@ -187,8 +175,8 @@ __device__ __forceinline__ void visit_all(const System& s, const Row& row, doubl
 // All pairs of a row: whichever are fewer, cells within reach or images of all points, are looked at one by one. So a radius
 // of many cells costs no more than there are points.
 template <bool AGAIN, class Pair, class F>
-__device__ __forceinline__ void look(const Search& a, const System& s, const Row& row, double radius, const Point* points,
-                                     const Four* sorted, const int* bounds, u64& kept, Pair is_pair, F f) {
+__device__ __forceinline__ void look(const System& s, const Row& row, double radius, const Band& band, const Point* points,
+                                     const Record* sorted, const int* bounds, Kept& kept, Pair is_pair, F f) {
   const double within = reach(s, row.largest, radius);
   double u[3], cells = 1, all = double(row.end - row.begin);
   fractions(s, row.here, u);
@@ -198,28 +186,30 @@ __device__ __forceinline__ void look(const Search& a, const System& s, const Row
     cells *= k == 2 ? along / NARROWER : along;
     all *= s.cells[k] > 0 ? 2 * far + 1 : 1;
   }
-  if (cells < all) {
-    visit<AGAIN>(a, s, row.here, within, sorted, bounds, kept, is_pair, f);
+  // More cells are not counted in 32 bits.
+  if (cells < fmin(all, 0x1p26)) {
+    const auto all_are = [](int, int) { return true; };
+    visit<AGAIN>(s, row.here, within, band, points, sorted, bounds, kept, all_are, is_pair, f);
   } else {
     visit_all<AGAIN>(s, row, within, points, kept, is_pair, f);
   }
 }
 
-ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* points, const Four* sorted, const int* bounds,
-               int* counts, u64* kept) {
+ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* points, const Record* sorted, const int* bounds,
+               int* counts, Kept* kept) {
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   const int lane = threadIdx.x % WARP;
   if (row >= q.queries) return;
   i64 found = 0;
-  u64 mine = 0;
+  Kept mine = {};
   __shared__ Row heres[THREADS / WARP];
   Row& here = heres[threadIdx.x / WARP];
-  if (begin_row(a, q, systems, points, row, here)) {
+  if (begin_row(a, q, systems, row, here)) {
     const System& s = systems[here.here.system];
     if (few_images(s, q.radius)) {
       const auto pair = [&](const Point& j, const int* n) { return distance_of(s, here.here, j, n) <= q.radius; };
-      look<false>(a, s, here, q.radius, points, sorted, bounds, mine, pair,
-                  [&](u32 hits, int, int) { found += __popc(hits); });
+      look<false>(s, here, q.radius, band_of(s, here.largest, q.radius), points, sorted, bounds, mine,
+                  pair, [&](u32 hits, int, int) { found += __popc(hits); });
     } else if (lane == 0) {
       raise(a.word, FAR, q.within);
     }
@@ -229,8 +219,8 @@ ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* poin
 }
 
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.
-ROW_FUNCTION fill(Search a, Queries q, const System* systems, const Point* points, const Four* sorted, const int* bounds,
-              const u64* kept, const i64* ptr, int* others, int* shifts) {
+ROW_FUNCTION fill(Search a, Queries q, const System* systems, const Point* points, const Record* sorted, const int* bounds,
+              const Kept* kept, const i64* ptr, int* others, int* shifts) {
   __shared__ Room rooms[THREADS / WARP];
   Room& room = rooms[threadIdx.x / WARP];
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
@@ -238,14 +228,14 @@ ROW_FUNCTION fill(Search a, Queries q, const System* systems, const Point* point
   const i64 begin = ptr[row], n = ptr[row + 1] - begin;
   __shared__ Row heres[THREADS / WARP];
   Row& here = heres[threadIdx.x / WARP];
-  if (n == 0 || !begin_row(a, q, systems, points, row, here)) return;
+  if (n == 0 || !begin_row(a, q, systems, row, here)) return;
   const System& s = systems[here.here.system];
   const Boxes boxes = boxes_within(s, here.here, reach(s, here.largest, q.radius));
   const Entries entries(a, room.keys, n, boxes, others + begin, shifts + 3 * begin);
-  u64 mine = kept[WARP * row + threadIdx.x % WARP];
+  Kept mine = kept[WARP * row + threadIdx.x % WARP];
   i64 done = 0;
   const auto pair = [&](const Point& j, const int* n) { return distance_of(s, here.here, j, n) <= q.radius; };
-  look<true>(a, s, here, q.radius, points, sorted, bounds, mine, pair,
+  look<true>(s, here, q.radius, band_of(s, here.largest, q.radius), points, sorted, bounds, mine, pair,
              [&](u32 hits, int j, int code) { entries.add(hits, done, j, code); });
   write_row(a, entries, n, here.here, points, nullptr, room);
 }
@@ -344,7 +334,7 @@ __device__ inline double first_radius(const System& s, i64 number, i64 k) {
 }
 
 // The k nearest points of each query, by distance, then point, then S; places that no point is left for get `empty`.
-ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* points, const Four* sorted, const int* bounds,
+ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* points, const Record* sorted, const int* bounds,
                      i64 k, int empty, int all, int* counts, int* index, double* distance, int* shift) {
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   const int lane = threadIdx.x % WARP;
@@ -352,7 +342,7 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
   Nearest found = {k, 0, index + k * row, distance + k * row, shift + 3 * k * row};
   __shared__ Row heres[THREADS / WARP];
   Row& here = heres[threadIdx.x / WARP];
-  const bool some = begin_row(a, q, systems, points, row, here);
+  const bool some = begin_row(a, q, systems, row, here);
   const System& s = systems[some ? here.here.system : 0];
   if (some && k > 0) {
     const i64 number = here.end - here.begin;
@@ -363,11 +353,13 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
         break;
       }
       double d = 0;
-      u64 unused = 0;
+      Kept unused = {};
       i64 seen = 0;
       found.have = 0;
       const auto pair = [&](const Point& j, const int* n) { return (d = distance_of(s, here.here, j, n)) <= radius; };
-      look<false>(a, s, here, radius, points, sorted, bounds, unused, pair, [&](u32 hits, int j, int code) {
+      // Distances are wanted, so that none is told by the band.
+      const Band band = {-1, band_of(s, here.largest, radius).above};
+      look<false>(s, here, radius, band, points, sorted, bounds, unused, pair, [&](u32 hits, int j, int code) {
         seen += __popc(hits);
         for (; hits != 0; hits &= hits - 1) {
           const int from = __ffs(int(hits)) - 1;

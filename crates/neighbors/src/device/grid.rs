@@ -237,7 +237,8 @@ impl DeviceGrid {
     ) -> Result<()> {
         let call = frame.call(0.0, self.cell_size, Kind::Directed, address(&word.view())).naming(params);
         let launches = grids(cuda.stream(), frame.positions);
-        self.cells().fill(cuda, context, &launches, &call, frame, (Length::new(self.points), share))?;
+        let buckets = Length::new(call.buckets());
+        self.cells().fill(cuda, context, &launches, &call, frame, (buckets, share))?;
         let (built, words) = (address(&self.built.view()), Word::LEN as i32);
         launches.run("seal", 1, &arguments![&call, &built, &words])?;
         self.whole = true;

@@ -41,7 +41,7 @@ pub(crate) fn order(
     let mut rooms = Rooms::new(context);
     let [of, ptr, into] = [frame.batch.idx(), frame.batch.ptr(), order.view()].map(|view| address(&view));
     let rows = if in_space {
-        sorted(cuda, &mut rooms, &launches, &call, [address(points.positions), of], systems)?
+        sorted(cuda, &mut rooms, &launches, &call, [address(points.positions), of, ptr], systems)?
     } else {
         0
     };
@@ -58,7 +58,7 @@ fn sorted(
     rooms: &mut Rooms<'_>,
     launches: &Launches,
     call: &Call,
-    [r, of]: [u64; 2],
+    [r, of, ptr]: [u64; 3],
     systems: usize,
 ) -> Result<u64> {
     let n = call.points as usize;
@@ -66,7 +66,7 @@ fn sorted(
     let geometry = rooms.scratch(passes::SYSTEM * systems)?.address;
     let [keys, rows] = [rooms.scratch(8 * n)?, rooms.scratch(4 * n)?].map(|s| s.address);
     let around = address(&boxes.view());
-    launches.run("geometry", systems, &arguments![call, &geometry])?;
+    launches.run("geometry", systems, &arguments![call, &ptr, &geometry])?;
     launches.run("surround", n, &arguments![call, &r, &of, &geometry, &around])?;
     launches.run("curve", n, &arguments![call, &r, &of, &geometry, &around, &CURVE, &keys, &rows])?;
     let bits = PLACE + systems.max(1).next_power_of_two().ilog2() as usize;

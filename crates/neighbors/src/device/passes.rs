@@ -10,7 +10,7 @@ use madelung_core::structure::DeviceBatch;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::{Error, Result};
 use madelung_cuda::memory::{Rooms, address};
-use madelung_cuda::primitives::{self as raw, Compiled, Integer, Key, Length, Status, Text};
+use madelung_cuda::primitives::{self as raw, Compiled, Integer, Length, Status, Text};
 use madelung_cuda::validation::{self, arguments};
 use madelung_cuda::{Cuda, Stream};
 use std::ffi::c_void;
@@ -21,9 +21,10 @@ const THREADS: usize = 128;
 pub(super) const WARP: usize = 32;
 /// Bytes that the count keeps per row.
 pub(super) const KEPT: usize = 8 * WARP;
-/// Bytes of a System and of a Point in search.cuh.
-pub(super) const SYSTEM: usize = 288;
+/// Bytes of a System, a Point and a Record in search.cuh.
+pub(super) const SYSTEM: usize = 304;
 const POINT: usize = 64;
+const RECORD: usize = 16;
 /// The names of the status word's parameters, from 0 on: as search.cuh numbers them from 1 on.
 const NAMES: [&str; 5] = ["positions", "cell", "batch_idx", "cutoff", "capacity"];
 pub(super) const BATCH: usize = 2;
@@ -40,7 +41,7 @@ pub(super) struct Call {
     cell_size: f64,
     pub(super) points: i64,
     systems: i64,
-    pub(super) buckets: i64,
+    buckets: i64,
     pub(super) capacity: i64,
     cell: u64,
     cell_is_wide: i64,
@@ -173,6 +174,11 @@ pub(super) fn integers(
 }
 
 impl Call {
+    /// The number of buckets.
+    pub(super) fn buckets(&self) -> usize {
+        self.buckets as usize
+    }
+
     /// The call with other numbers of positions and cell.
     pub(super) fn naming(self, params: [u32; 2]) -> Self {
         Self { params, ..self }
@@ -248,7 +254,6 @@ impl DeviceFrame<'_> {
         }
     }
 
-    /// A grid has as many buckets as points.
     pub(super) fn call(&self, cutoff: f64, cell_size: f64, kind: Kind, word: u64) -> Call {
         let (pbc, axes, each) = match self.pbc {
             Periodic::Each(each) => (address(each), 0, each.shape()[0]),
@@ -312,9 +317,9 @@ impl Launches {
     }
 }
 
-/// A power of two.
-pub(super) fn buckets(points: usize) -> usize {
-    points.max(1).next_power_of_two().min(1 << 30)
+/// Two for each point, which are its system's.
+fn buckets(points: usize) -> usize {
+    2 * points
 }
 
 /// Addresses of a grid: its systems; its points, and these in the order of their buckets; where buckets begin.
@@ -329,14 +334,15 @@ pub(super) struct Cells {
 impl Cells {
     /// Bytes of each, for points of some systems.
     pub(super) fn bytes(points: usize, systems: usize) -> [usize; 4] {
-        [SYSTEM * systems, POINT * points, POINT * points, 4 * (buckets(points) + 1)]
+        [SYSTEM * systems, POINT * points, RECORD * points, 4 * (buckets(points) + 1)]
     }
 
     pub(super) fn at([systems, points, sorted, bounds]: [u64; 4]) -> Self {
         Self { systems, points, sorted, bounds }
     }
 
-    /// Puts `length` points into them; the frame was checked. `share`: about how many points a cell holds at least.
+    /// Puts the points into them; the frame was checked. `buckets`: how many there are. `share`: about how many points a cell
+    /// holds at least.
     pub(super) fn fill(
         &self,
         cuda: &Cuda,
@@ -344,26 +350,26 @@ impl Cells {
         launches: &Launches,
         call: &Call,
         frame: &DeviceFrame<'_>,
-        (length, share): (Length, Option<f64>),
+        (buckets, share): (Length, Option<f64>),
     ) -> Result<()> {
         let n = frame.batch.atoms();
         let mut rooms = Rooms::new(context);
-        let [keys, order] = [rooms.scratch(4 * n)?, rooms.scratch(4 * n)?].map(|s| s.address);
-        let (r, of) = (address(frame.positions), address(&frame.batch.idx()));
+        let [keys, numbers] = [rooms.scratch(4 * n)?, rooms.scratch(4 * n)?].map(|s| s.address);
+        let [r, of, ptr] = [frame.positions, &frame.batch.idx(), &frame.batch.ptr()].map(address);
         let Self { systems, points, sorted, bounds } = self;
-        launches.run("geometry", frame.batch.systems(), &arguments![call, systems])?;
+        launches.run("geometry", frame.batch.systems(), &arguments![call, &ptr, systems])?;
         if let Some(share) = share {
             launches.run("extent", n, &arguments![call, &r, &of, systems])?;
-            let ptr = address(&frame.batch.ptr());
             launches.run("share_out", frame.batch.systems(), &arguments![call, &ptr, &share, systems])?;
         }
-        launches.run("place", n, &arguments![call, &r, &of, systems, points, &keys, &order])?;
-        let (queue, buckets) = (queue(cuda), call.buckets as usize);
-        let scratch = rooms.scratch(raw::sort_scratch(Key::U32, n))?;
-        raw::sort_by_key(&queue, Key::U32, keys, order, length, buckets.ilog2() as usize, scratch)?;
-        let to = (Integer::I32, *bounds);
-        raw::segment_bounds(&queue, Key::U32, keys, length, to, buckets, Status::IGNORED)?;
-        launches.run("gather", n, &arguments![call, points, &order, sorted])
+        // SAFETY: there is a number for each bucket.
+        unsafe { cuda.stream().zero(*bounds, 4 * call.buckets())? };
+        launches.run("place", n, &arguments![call, &r, &of, systems, points, &keys, &numbers, bounds])?;
+        // How many points each bucket has becomes where it begins.
+        let scratch = rooms.scratch(raw::scan_scratch(call.buckets()))?;
+        let counts = (Integer::I32, *bounds);
+        raw::scan(&queue(cuda), Scan::Exclusive, counts, counts, buckets, Status::IGNORED, scratch)?;
+        launches.run("gather", n, &arguments![call, systems, points, &keys, &numbers, bounds, sorted])
     }
 }
 
@@ -438,15 +444,16 @@ impl<'c> Counted<'c> {
             frame.call(parameters.cutoff, parameters.cutoff, parameters.kind, address(&word.view()));
         let mut rooms = Rooms::new(context);
         let launches = lists(cuda, frame);
-        let mut length = Length::new(n);
+        let (mut length, mut buckets) = (Length::new(n), Length::new(call.buckets()));
         if let Some(flags) = parameters.flags {
-            let wanted = rooms.scratch(8)?.address;
+            let wanted = rooms.scratch(16)?.address;
             // SAFETY: the room has as many bytes.
-            unsafe { cuda.stream().zero(wanted, 8)? };
+            unsafe { cuda.stream().zero(wanted, 16)? };
             let flags = address(flags);
             launches.run("decide", batch.systems(), &arguments![&call, &flags, &wanted])?;
             call.wanted = wanted;
             length = Length::on_device(n, (Integer::I64, wanted))?;
+            buckets = Length::on_device(call.buckets(), (Integer::I64, wanted + 8))?;
         }
         let [systems, points, sorted, bounds] = Cells::bytes(n, batch.systems());
         let cells = Cells::at([
@@ -455,7 +462,7 @@ impl<'c> Counted<'c> {
             rooms.scratch(sorted)?.address,
             rooms.scratch(bounds)?.address,
         ]);
-        cells.fill(cuda, context, &launches, &call, frame, (length, None))?;
+        cells.fill(cuda, context, &launches, &call, frame, (buckets, None))?;
         let kept = rooms.scratch(KEPT * n)?.address;
         let ptr = match parameters.ptr {
             Some(ptr) => ptr,
@@ -464,8 +471,9 @@ impl<'c> Counted<'c> {
         // Scratch that only the count needs.
         let mut short = Rooms::new(context);
         let counts = short.scratch(4 * n)?.address;
-        let Cells { systems, sorted, bounds, .. } = &cells;
-        launches.run("count", n * WARP, &arguments![&call, systems, sorted, bounds, &counts, &kept])?;
+        let Cells { systems, points, sorted, bounds } = &cells;
+        let arguments = arguments![&call, systems, points, sorted, bounds, &counts, &kept];
+        launches.run("count", n * WARP, &arguments)?;
         let scratch = short.scratch(raw::scan_scratch(n))?;
         let [from, to] = [(Integer::I32, counts), (Integer::I64, ptr)];
         raw::scan(&queue(cuda), Scan::Exclusive, from, to, length, Status::IGNORED, scratch)?;

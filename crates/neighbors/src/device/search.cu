@@ -1,9 +1,11 @@
 // Neighbour lists: a grid of cells as wide as the cutoff, searched around its own points.
 
-// Whether the list of some system is not to stay, where `wanted` was 0: then as many as there are points.
+// Whether the list of some system is not to stay, where `wanted` was 0: then as many as there are points, and buckets.
 FUNCTION decide(Search a, const int* flags, i64* wanted) {
   const i64 b = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (b < a.systems && flags[b] != 0) *wanted = a.points;
+  if (b >= a.systems || flags[b] == 0) return;
+  wanted[0] = a.points;
+  wanted[1] = a.buckets;
 }
 
 // Copies the list's input, for `moved`.
@@ -19,62 +21,65 @@ FUNCTION keep(Search a, const POSITION* r, POSITION* positions, void* cell) {
   }
 }
 
-// Whether the image of a point that lies `n` boxes from the other one, both in their cells, is its neighbour.
-__device__ inline bool is_pair(const Search& a, const System& s, const Point& i, const Point& j, const int* n) {
+// Whether the image of a point that lies `n` boxes from the other one, both in their cells, is as near as neighbours are.
+__device__ inline bool is_near(const Search& a, const System& s, const Point& i, const Point& j, const int* n) {
   int t[3];
   for (int k = 0; k < 3; ++k) t[k] = n[k] + i.wrap[k] - j.wrap[k];
-  if (i.self == j.self) {
-    const int first = t[0] ? t[0] : t[1] ? t[1] : t[2];
-    if (first == 0 || (a.half && first < 0)) return false;
-  } else if (a.half && j.self < i.self) {
-    return false;
-  }
   double d[3];
   displacement(s.rows, i.r, j.r, t, d);
   return square(d) < __dmul_rn(a.cutoff, a.cutoff);
 }
 
-__device__ inline double reach(const Search& a, const System& s) {
-  return reach(s, double(__uint_as_float(s.largest)), a.cutoff);
+// The pairs of point i that its row has, of which a half list has one of two; packed boxes are in the order of images.
+template <bool AGAIN, class F>
+__device__ __forceinline__ void visit_pairs(const Search& a, const System& s, const Point& i, const Point* points,
+                                            const Record* sorted, const int* bounds, Kept& kept, F f) {
+  const double largest = double(__uint_as_float(s.largest));
+  const bool half = a.half;
+  const int self = i.self;
+  const auto wanted = [=](int j, int code) {
+    return j == self ? (half ? code > 0 : code != 0) : !half | (j > self);
+  };
+  const auto is_pair = [&](const Point& j, const int* n) { return is_near(a, s, i, j, n); };
+  visit<AGAIN>(s, i, reach(s, largest, a.cutoff), band_of(s, largest, a.cutoff), points, sorted, bounds, kept, wanted, is_pair,
+               f);
 }
 
 // Rows in the order of their points' buckets: neighbouring warps read the same cells.
-FUNCTION count(Search a, const System* systems, const Four* sorted, const int* bounds, int* counts, u64* kept) {
+FUNCTION count(Search a, const System* systems, const Point* points, const Record* sorted, const int* bounds, int* counts,
+               Kept* kept) {
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   if (row >= a.points || idle(a)) return;
   if (*a.word != 0) {
     counts[row] = 0;
     return;
   }
-  const Point i = sorted_point(a, sorted, row);
+  const Point& i = points[sorted[row].self];
   i64 found = 0;
-  u64 mine = 0;
-  const System& s = systems[i.system];
-  const auto pair = [&](const Point& j, const int* n) { return is_pair(a, s, i, j, n); };
-  visit<false>(a, s, i, reach(a, s), sorted, bounds, mine, pair, [&](u32 hits, int, int) { found += __popc(hits); });
+  Kept mine = {};
+  visit_pairs<false>(a, systems[i.system], i, points, sorted, bounds, mine, [&](u32 hits, int, int) { found += __popc(hits); });
   kept[WARP * row + threadIdx.x % WARP] = mine;
   if (threadIdx.x % WARP == 0) counts[i.self] = found > 2147483647 ? 2147483647 : int(found);
 }
 
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.
-FUNCTION fill(Search a, const System* systems, const Point* points, const Four* sorted, const int* bounds, const u64* kept,
+FUNCTION fill(Search a, const System* systems, const Point* points, const Record* sorted, const int* bounds, const Kept* kept,
               const i64* ptr, int* rows, int* others, int* shifts) {
   __shared__ Room rooms[THREADS / WARP];
   Room& room = rooms[threadIdx.x / WARP];
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   // The word says no more than this: where it was raised, all rows were counted as empty.
   if (row >= a.points || idle(a) || ptr[a.points] == 0 || ptr[a.points] > a.capacity) return;
-  const Point i = sorted_point(a, sorted, row);
+  const Point& i = points[sorted[row].self];
   const i64 begin = ptr[i.self], n = ptr[i.self + 1] - begin;
   if (n == 0) return;
   const System& s = systems[i.system];
-  const double within = reach(a, s);
-  const Entries entries(a, room.keys, n, boxes_within(s, i, within), others + begin, shifts + (a.packed ? 1 : 3) * begin);
-  u64 mine = kept[WARP * row + threadIdx.x % WARP];
+  const Boxes boxes = boxes_within(s, i, reach(s, double(__uint_as_float(s.largest)), a.cutoff));
+  const Entries entries(a, room.keys, n, boxes, others + begin, shifts + (a.packed ? 1 : 3) * begin);
+  Kept mine = kept[WARP * row + threadIdx.x % WARP];
   i64 done = 0;
-  const auto pair = [&](const Point& j, const int* n) { return is_pair(a, s, i, j, n); };
-  visit<true>(a, s, i, within, sorted, bounds, mine, pair,
-              [&](u32 hits, int j, int code) { entries.add(hits, done, j, code); });
+  visit_pairs<true>(a, s, i, points, sorted, bounds, mine,
+                    [&](u32 hits, int j, int code) { entries.add(hits, done, j, code); });
   write_row(a, entries, n, i, points, rows ? rows + begin : rows, room);
 }
 

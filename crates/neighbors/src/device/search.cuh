@@ -1,5 +1,5 @@
-// Points in a grid whose cells hash to buckets: as in grid/kernels.rs, with points in the order of their buckets and a
-// warp for each row. Squared distances are rounded step by step, as on the CPU.
+// Points in a grid of cells, with points in the order of their cells' buckets and a warp for each row. Distances are computed
+// in f32 first; where these do not tell, squares in f64 decide, which are rounded step by step, as on the CPU.
 typedef unsigned u32;
 typedef long long i64;
 typedef unsigned long long u64;
@@ -30,6 +30,10 @@ struct System {
   u32 largest;
   // Ends of its points along open axes, as `ordered` has floats: the upper ones, and the lower ones with the other sign.
   u32 ends[6], unused;
+  // The buckets that are the system's own, two for each point. If it is `dense` each cell has one, else cells hash to as many
+  // as `mask` says.
+  u32 first, room, mask;
+  int dense;
 };
 
 // Whole sectors of memory.
@@ -41,8 +45,15 @@ struct __align__(16) Point {
   int cell[3];
 };
 
-struct __align__(16) Four {
-  int x, y, z, w;
+// A point in the order of buckets: where it lies in its cell, and its number.
+struct __align__(16) Record {
+  float at[3];
+  int self;
+};
+
+// Which candidates of a row were pairs, for the first KEPT steps: each lane has those of two.
+struct __align__(8) Kept {
+  u32 early, late;
 };
 
 struct Search {
@@ -107,17 +118,23 @@ __device__ inline double reach(const System& s, double largest, double cutoff) {
 // Puts cells into the boxes of a system, as many as there is one of already along each periodic axis.
 __device__ inline void divide(System& s, double cell_size) {
   s.cell_size = cell_size;
+  const auto size = [&](int k) { return k == 2 ? cell_size / NARROWER : cell_size; };
   for (int k = 0; k < 3; ++k) {
-    const double size = k == 2 ? cell_size / NARROWER : cell_size;
-    if (s.cells[k] > 0) s.cells[k] = int(fmin(fmax(floor(s.heights[k] / size), 1.0), 1073741824.0));
-    s.per[k] = s.cells[k] > 0 ? s.cells[k] : 1 / size;
+    if (s.cells[k] > 0) s.cells[k] = int(fmin(fmax(floor(s.heights[k] / size(k)), 1.0), 1073741824.0));
   }
+  // As many along the last axis as there are buckets for, unless they would be wider than along the others.
+  const double columns = double(s.cells[0]) * s.cells[1];
+  const double along = columns > 0 ? fmin(floor(s.room / columns), double(s.cells[2])) : 0;
+  s.dense = along >= 1 && NARROWER * along >= s.cells[2];
+  if (s.dense) s.cells[2] = int(along);
+  for (int k = 0; k < 3; ++k) s.per[k] = s.cells[k] > 0 ? s.cells[k] : 1 / size(k);
 }
 
-__device__ inline u32 bucket_of(u64 b, u64 x, u64 y, u64 z, u64 buckets) {
-  u64 h = ((b * 2971215073ull + x) * 6364136223846793005ull + y) * 3935559000370003845ull;
+__device__ inline u32 bucket_of(const System& s, u32 x, u32 y, u32 z) {
+  if (s.dense) return s.first + (x * u32(s.cells[1]) + y) * u32(s.cells[2]) + z;
+  u64 h = (x * 6364136223846793005ull + y) * 3935559000370003845ull;
   h ^= u64(i64(h) >> 29);
-  return u32((h + z) & (buckets - 1));
+  return s.first + (u32(h + z) & s.mask);
 }
 
 __device__ inline i64 cell_along(double s, double per, int n) {
@@ -164,15 +181,9 @@ __device__ inline int put(const System& s, const POSITION* r, Point& p, i64* cel
   return far ? FAR : 0;
 }
 
-__device__ inline Point sorted_point(const Search& a, const Four* sorted, i64 p) {
-  const Four cell = sorted[p], box = sorted[a.points + p];
-  const double* r = (const double*)(sorted + 2 * a.points) + p;
-  return {{r[0], r[a.points], r[2 * a.points]}, cell.w, box.w, {box.x, box.y, box.z}, {cell.x, cell.y, cell.z}};
-}
-
-__device__ inline i64 floor_div(i64 x, i64 n) {
-  const i64 q = x / n;
-  return q - (x % n < 0);
+// Without a division next to the box.
+__device__ inline int floor_div(int x, int n) {
+  return -n <= x && x < 2ll * n ? int(x >= n) - int(x < 0) : x / n - (x % n < 0);
 }
 
 // The packing of math/packed.rs.
@@ -203,98 +214,151 @@ __device__ inline double square(const double* d) {
   return __dadd_rn(__dadd_rn(__dmul_rn(d[0], d[0]), __dmul_rn(d[1], d[1])), __dmul_rn(d[2], d[2]));
 }
 
+// What squared distances in f32 tell: pairs are nearer than the limit below the one, and farther beyond the other.
+struct Band {
+  float below, above;
+};
+
+// A point in its cell has coordinates up to F, and the image of another within the limit c up to F + c. Each is rounded to f32
+// once, by 2^-24 of itself, and so is their difference; the f64 before that, and the rule's own, is off by less than what
+// `reach` has for it. So a difference is off by at most `off`, a square by 2 sqrt(3) c off + 3 off^2 and four roundings of
+// itself, and the ends of the band by one. Where squares have no room in f32, numbers below 2^-125 and infinities do not tell.
+__device__ inline Band band_of(const System& s, double largest, double limit) {
+  const bool open = s.cells[0] == 0 || s.cells[1] == 0 || s.cells[2] == 0;
+  const double farthest = s.lengths + (open ? 2 * largest : 0);
+  const double off = 0x1p-23 * (farthest + limit) + (reach(s, largest, limit) - limit);
+  const double square = limit * limit, wide = 4 * off * (limit + off) + 0x1p-21 * square + 0x1p-125;
+  return {float(square - wide), float(square + wide)};
+}
+
 // Cells along the last axis whose points lie one after the other.
 struct Run {
-  // The first point, how many there are, the packed boxes that the cells are away, and which cells.
-  int begin, count, code, x, y, z;
+  // The first point, how many there are, and the packed boxes that the cells are away.
+  int begin, count, code;
+  // Which cells: others may share their buckets.
+  int cell[3];
   u32 cells;
+  // The row's own point, as far away from their box.
+  float from[3];
 };
 
 // The cells from `low` on, `cells` of them, in the box that `low` lies in: all in buckets that follow each other, of which none
-// comes twice.
-__device__ inline Run run_of(const Search& a, const System& s, int system, const i64* low, i64 cells, const int* bounds) {
-  u64 wrapped[3];
+// comes twice. `at` is the row's point in its cell.
+__device__ inline Run run_of(const System& s, const double* at, const int* low, u32 cells, const int* bounds) {
   int n[3];
+  Run run = {};
   for (int k = 0; k < 3; ++k) {
-    n[k] = s.cells[k] > 0 ? int(floor_div(low[k], s.cells[k])) : 0;
-    wrapped[k] = u64(low[k] - i64(n[k]) * s.cells[k]);
+    n[k] = s.cells[k] > 0 ? floor_div(low[k], s.cells[k]) : 0;
+    run.cell[k] = low[k] - n[k] * s.cells[k];
   }
-  const u32 bucket = bucket_of(u64(system), wrapped[0], wrapped[1], wrapped[2], u64(a.buckets));
-  const i64 end = bucket + (cells < a.buckets ? cells : a.buckets);
-  const int begin = bounds[bucket];
-  const int count = end <= a.buckets ? bounds[end] - begin : int(a.points) - begin + bounds[end - a.buckets];
-  const u32 in_bits = cells < 0xffffffffll ? u32(cells) : 0xffffffffu;
-  return {begin, count, pack(n[0], n[1], n[2]), int(u32(wrapped[0])), int(u32(wrapped[1])), int(u32(wrapped[2])), in_bits};
+  run.code = pack(n[0], n[1], n[2]);
+  run.cells = cells;
+  const u32 bucket = bucket_of(s, u32(run.cell[0]), u32(run.cell[1]), u32(run.cell[2])), last = s.first + s.mask;
+  run.begin = bounds[bucket];
+  if (s.dense || cells - 1 <= last - bucket) {
+    run.count = bounds[bucket + cells] - run.begin;
+  } else {
+    // Behind the last bucket comes the first.
+    run.count = bounds[last + 1] - run.begin + bounds[bucket + min(cells, s.mask + 1) - s.mask - 1] - bounds[s.first];
+  }
+  for (int c = 0; c < 3; ++c) {
+    run.from[c] = float(at[c] - (n[0] * s.rows[c] + n[1] * s.rows[3 + c] + n[2] * s.rows[6 + c]));
+  }
+  return run;
 }
 
-__device__ inline Run run_from(const Run& run, int lane) {
-  return {__shfl_sync(ALL, run.begin, lane), __shfl_sync(ALL, run.count, lane), __shfl_sync(ALL, run.code, lane),
-          __shfl_sync(ALL, run.x, lane),     __shfl_sync(ALL, run.y, lane),     __shfl_sync(ALL, run.z, lane),
-          __shfl_sync(ALL, run.cells, lane)};
+// Whether the step `time` of a row is kept, and what of it.
+__device__ inline bool is_kept(int time) { return time < KEPT; }
+__device__ inline u32 kept_hits(const Kept& kept, int time) {
+  return __shfl_sync(ALL, time < WARP ? kept.early : kept.late, time % WARP);
 }
-
-// Calls `f(lanes that have a pair, j, packed boxes)` with all lanes of the warp together, until every pair of the row
-// came once: those for which `is_pair(other point, boxes)`, in the cells `within` reach. Each lane finds a run of
-// cells, and then all look at the points of one run after the other. `kept` has the results of the first pass; AGAIN is
-// the second pass, which computes no distance.
-template <bool AGAIN, class Pair, class F>
-__device__ __forceinline__ void visit(const Search& a, const System& s, const Point& i, double within, const Four* sorted,
-                                      const int* bounds, u64& kept, Pair is_pair, F f) {
+__device__ inline void keep_hits(Kept& kept, int time, u32 hits) {
   const int lane = threadIdx.x % WARP;
-  double u[3];
-  fractions(s, i, u);
-  i64 low[3], size[3];
+  if (time == lane) kept.early = hits;
+  if (time == lane + WARP) kept.late = hits;
+}
+
+// Calls `f(lanes that have a pair, j, packed boxes)` with all lanes of the warp together, until every pair of the row came once:
+// those that are `wanted(j, packed boxes)` and for which `is_pair(other point, boxes)`, if the band does not tell, in the cells
+// `within` reach. Each lane finds a run of cells, and then all look at the points of one run after the other. `kept` has the
+// results of the first pass; AGAIN is the second pass, which computes no distance.
+template <bool AGAIN, class Wanted, class Pair, class F>
+__device__ __forceinline__ void visit(const System& s, const Point& i, double within, const Band& band, const Point* points,
+                                      const Record* sorted, const int* bounds, Kept& kept, Wanted wanted, Pair is_pair, F f) {
+  const int lane = threadIdx.x % WARP;
+  double at[3];
+  in_cell(s, i, at);
+  // The lower bits of cells along open axes; along others they are so few that no more are needed.
+  u32 low[3], size[3];
   for (int k = 0; k < 3; ++k) {
-    const double far = within / s.heights[k] + s.margin[k];
-    low[k] = i64(floor((u[k] - far) * s.per[k]));
-    size[k] = i64(floor((u[k] + far) * s.per[k])) - low[k] + 1;
+    const double u = fraction(s, at[0], at[1], at[2], k), far = within / s.heights[k] + s.margin[k];
+    const double first = floor((u - far) * s.per[k]);
+    low[k] = u32(u64(i64(first)));
+    size[k] = u32(floor((u + far) * s.per[k]) - first) + 1;
   }
   // Boxes along the last axis, where there are any.
-  const i64 box = s.cells[2] > 0 ? s.cells[2] : 0, first_box = box ? floor_div(low[2], box) : 0;
-  const i64 boxes = box ? floor_div(low[2] + size[2] - 1, box) - first_box + 1 : 1;
-  const i64 runs = size[0] * size[1] * boxes;
-  i64 time = 0;
-  for (i64 base = 0; base < runs; base += WARP) {
-    const i64 at = base + lane;
+  const int box = s.cells[2], first_box = box ? floor_div(int(low[2]), box) : 0;
+  const u32 boxes = box ? floor_div(int(low[2] + size[2] - 1), box) - first_box + 1 : 1;
+  const u32 runs = size[0] * size[1] * boxes;
+  const bool dense = s.dense;
+  const int number = int(s.room / 2), last = int(s.first / 2) + number - 1;
+  int time = 0;
+  for (u32 base = 0; base < runs; base += WARP) {
+    const u32 run = base + lane;
     Run mine = {};
-    if (at < runs) {
-      const i64 xy = at / boxes, x = xy / size[1], in_box = (first_box + at - xy * boxes) * box;
-      i64 begin[3] = {low[0] + x, low[1] + (xy - x * size[1]), low[2]}, end = low[2] + size[2];
+    if (run < runs) {
+      const u32 xy = run / boxes, x = xy / size[1];
+      int begin[3] = {int(low[0] + x), int(low[1] + xy % size[1]), int(low[2])}, end = int(low[2] + size[2]);
       if (box) {
-        begin[2] = begin[2] < in_box ? in_box : begin[2];
-        end = end < in_box + box ? end : in_box + box;
+        const int in_box = (first_box + int(run % boxes)) * box;
+        begin[2] = max(begin[2], in_box);
+        end = min(end, in_box + box);
       }
-      mine = run_of(a, s, i.system, begin, end - begin[2], bounds);
+      mine = run_of(s, at, begin, u32(end) - u32(begin[2]), bounds);
     }
     for (u32 left = __ballot_sync(ALL, mine.count > 0); left != 0; left &= left - 1) {
-      const Run run = run_from(mine, __ffs(int(left)) - 1);
-      for (u32 some = 0; some < u32(run.count); some += WARP, ++time) {
-        const bool known = AGAIN && time < KEPT;
-        u32 hits = known ? u32(__shfl_sync(ALL, kept, int(time / 2)) >> 32 * (time % 2)) : 0;
+      const int of = __ffs(int(left)) - 1;
+      const int begin = __shfl_sync(ALL, mine.begin, of), count = __shfl_sync(ALL, mine.count, of);
+      const int code = __shfl_sync(ALL, mine.code, of);
+      float from[3];
+      for (int c = 0; c < 3; ++c) from[c] = __shfl_sync(ALL, mine.from[c], of);
+      int cell[3] = {};
+      u32 cells = 0;
+      if (!dense) {
+        for (int k = 0; k < 3; ++k) cell[k] = __shfl_sync(ALL, mine.cell[k], of);
+        cells = __shfl_sync(ALL, mine.cells, of);
+      }
+      for (int some = 0; some < count; some += WARP) {
+        const int now = time;
+        time += is_kept(time);
+        const bool known = AGAIN && is_kept(now);
+        u32 hits = known ? kept_hits(kept, now) : 0;
         if (known && hits == 0) continue;
-        // Behind the last bucket comes the first.
-        i64 p = i64(run.begin) + some + lane;
-        if (p >= a.points) p -= a.points;
+        // Behind the system's last point comes its first.
+        int p = begin + min(some + lane, count - 1);
+        p -= p > last ? number : 0;
         int j = 0;
         if (known) {
-          if (hits >> lane & 1) j = sorted[a.points + p].w;
+          j = sorted[p].self;
         } else {
-          bool found = false;
-          if (some + lane < u32(run.count)) {
-            const Four its = sorted[p];
-            // Other cells, and other systems, may share the buckets.
-            if (its.x == run.x && its.y == run.y && u32(its.z) - u32(run.z) < run.cells && its.w == i.system) {
-              const Point other = sorted_point(a, sorted, p);
-              int n[3];
-              unpack(run.code, n);
-              found = is_pair(other, n);
-              j = other.self;
-            }
+          const Record its = sorted[p];
+          j = its.self;
+          const float dx = its.at[0] - from[0], dy = its.at[1] - from[1], dz = its.at[2] - from[2];
+          const float square = __fmaf_rn(dz, dz, __fmaf_rn(dy, dy, dx * dx));
+          // A NaN is not above.
+          bool found = (some + lane < count) & !(square > band.above) & wanted(j, code);
+          if (found & !(dense & (square < band.below))) {
+            const Point& other = points[j];
+            int n[3];
+            unpack(code, n);
+            found = dense || (other.cell[0] == cell[0] && other.cell[1] == cell[1] &&
+                              u32(other.cell[2]) - u32(cell[2]) < cells);
+            found = found && (square < band.below || is_pair(other, n));
           }
           hits = __ballot_sync(ALL, found);
-          if (!AGAIN && time / 2 == lane) kept |= u64(hits) << 32 * (time % 2);
+          if (!AGAIN) keep_hits(kept, now, hits);
         }
-        f(hits, j, run.code);
+        f(hits, j, code);
       }
     }
   }

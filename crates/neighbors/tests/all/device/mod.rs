@@ -3,6 +3,7 @@
 //!
 //! There need be no GPU: a driver of our own stands in (`tests/stand_in`).
 
+mod band;
 mod calls;
 mod coo;
 mod exclusions;

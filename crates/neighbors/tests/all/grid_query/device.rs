@@ -125,9 +125,9 @@ fn a_graph_searches_again() {
         let (positions, cell, batch) = (sent.arrays[1].view(), sent.arrays[2].view(), other.batch());
         let pbc = Periodic::All([true; 3]);
         let frame = DeviceFrame { positions: &positions, cell: Some(&cell), pbc: &pbc, batch: &batch };
-        sent.grid.rebuild(&gpu.cuda, &context, &frame)?;
-        // The memory of the results before is that of the next.
+        // The memory of the results before is that of the next, and of what is made ahead of these.
         out.clear();
+        sent.grid.rebuild(&gpu.cuda, &context, &frame)?;
         out = with(sent, &sent.grid, RADIUS, 2 * CAPACITY, |args| blur_op(false).value(&context, args))?;
         Ok(())
     };
