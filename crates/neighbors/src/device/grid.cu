@@ -2,6 +2,7 @@
 
 // Reasons of backend/status.rs.
 constexpr int STALE = 15, FEW = 17;
+#define INFINITE __longlong_as_double(0x7ff0000000000000ll)
 
 // Asked for no number of blocks, ptxas would rather spill than have fewer of them.
 #define ROW_FUNCTION extern "C" __global__ void __launch_bounds__(THREADS, 3)
@@ -273,18 +274,53 @@ FUNCTION strides(Search a, Queries q, i64 k, int* offsets) {
   if (at <= q.queries) offsets[at] = int(*a.word == 0 ? at * k : at == 0 ? 0 : q.queries * k + 1);
 }
 
-// The nearest points of a row that were found so far, in the place where they are wanted; images as packed boxes, which for one
-// point are in the order of S.
+// The nearest points of a row that were found so far, by distance, then point, then S, of which packed boxes have the order: up to
+// a warp's number in its lanes, else in the place where they are wanted.
 struct Nearest {
   i64 k, have;
   int* index;
   double* distance;
   int* shift;
+  double own;
+  u64 own_key;
+
+  __device__ void clear() {
+    have = 0;
+    own = INFINITE;
+    own_key = ~0ull;
+  }
 
   __device__ u64 key(i64 n) const { return key_of(index[n], shift[3 * n]); }
 
+  __device__ void set(i64 n, double d, u64 of) {
+    distance[n] = d;
+    index[n] = int(of >> 32);
+    shift[3 * n] = code_of(of);
+  }
+
+  // The distance beyond which no point is one of them.
+  __device__ double last() const {
+    if (k <= WARP) return __shfl_sync(ALL, own, int(k) - 1);
+    return have < k ? INFINITE : distance[k - 1];
+  }
+
   // Puts one where it belongs; all lanes of a warp together.
   __device__ __forceinline__ void insert(double d, u64 of) {
+    if (k > WARP) {
+      insert_in_memory(d, of);
+      return;
+    }
+    const int lane = threadIdx.x % WARP, at = __popc(__ballot_sync(ALL, own < d || (own == d && own_key < of)));
+    const double before = __shfl_up_sync(ALL, own, 1);
+    const u64 key_before = __shfl_up_sync(ALL, own_key, 1);
+    if (lane >= at) {
+      own = lane == at ? d : before;
+      own_key = lane == at ? of : key_before;
+    }
+    have += have < k;
+  }
+
+  __device__ __forceinline__ void insert_in_memory(double d, u64 of) {
     const int lane = threadIdx.x % WARP;
     i64 at = 0;
     for (i64 base = 0; base < have; base += WARP) {
@@ -297,21 +333,20 @@ struct Nearest {
       const i64 n = top - lane;
       const bool moves = n > at;
       const double other = moves ? distance[n - 1] : 0;
-      const int j = moves ? index[n - 1] : 0, code = moves ? shift[3 * (n - 1)] : 0;
+      const u64 other_key = moves ? key(n - 1) : 0;
       __syncwarp();
-      if (moves) {
-        distance[n] = other;
-        index[n] = j;
-        shift[3 * n] = code;
-      }
+      if (moves) set(n, other, other_key);
       __syncwarp();
     }
-    if (lane == 0) {
-      distance[at] = d;
-      index[at] = int(of >> 32);
-      shift[3 * at] = code_of(of);
-    }
-    have = have < k ? have + 1 : k;
+    if (lane == 0) set(at, d, of);
+    have += have < k;
+    __syncwarp();
+  }
+
+  // All of them to where they are wanted.
+  __device__ void finish() {
+    const int lane = threadIdx.x % WARP;
+    if (k <= WARP && lane < have) set(lane, own, own_key);
     __syncwarp();
   }
 };
@@ -330,7 +365,9 @@ __device__ inline double first_radius(const System& s, i64 number, i64 k) {
   double normal[3];
   cross(s.rows, s.rows + 3, normal);
   volume = fabs(normal[0] * s.rows[6] + normal[1] * s.rows[7] + normal[2] * s.rows[8]);
-  return fmin(radius, cbrt(0.75 * boxes * volume / 3.141592653589793));
+  // Twice as many more as are missing by chance.
+  const double more = 2 * sqrt(double(k)) / double(number);
+  return fmin(radius, cbrt(0.75 * (boxes + more) * volume / 3.141592653589793));
 }
 
 // The k nearest points of each query, by distance, then point, then S; places that no point is left for get `empty`.
@@ -340,6 +377,7 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
   const int lane = threadIdx.x % WARP;
   if (row >= q.queries) return;
   Nearest found = {k, 0, index + k * row, distance + k * row, shift + 3 * k * row};
+  found.clear();
   __shared__ Row heres[THREADS / WARP];
   Row& here = heres[threadIdx.x / WARP];
   const bool some = begin_row(a, q, systems, row, here);
@@ -355,23 +393,30 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
       double d = 0;
       Kept unused = {};
       i64 seen = 0;
-      found.have = 0;
+      found.clear();
       const auto pair = [&](const Point& j, const int* n) { return (d = distance_of(s, here.here, j, n)) <= radius; };
       // Distances are wanted, so that none is told by the band.
-      const Band band = {-1, band_of(s, here.largest, radius).above};
+      Band band = {-1, band_of(s, here.largest, radius).above};
       look<false>(s, here, radius, band, points, sorted, bounds, unused, pair, [&](u32 hits, int j, int code) {
         seen += __popc(hits);
-        for (; hits != 0; hits &= hits - 1) {
+        const u64 key = key_of(j, code);
+        for (bool first = true;; first = false) {
+          const double last = found.last();
+          hits &= __ballot_sync(ALL, d <= last);
+          if (hits == 0) {
+            // What is farther need not be looked at any more.
+            if (!first && last < radius) band.above = band_of(s, here.largest, last).above;
+            break;
+          }
           const int from = __ffs(int(hits)) - 1;
-          const double its = __shfl_sync(ALL, d, from);
-          const u64 key = key_of(__shfl_sync(ALL, j, from), __shfl_sync(ALL, code, from));
-          if (found.have < k || its <= found.distance[k - 1]) found.insert(its, key);
+          found.insert(__shfl_sync(ALL, d, from), __shfl_sync(ALL, key, from));
+          hits &= hits - 1;
         }
       });
       // All within the radius were seen, so the nearest of them are the nearest of all.
       if (found.have == k || (finite && seen == number)) break;
     }
-    __syncwarp();
+    found.finish();
   }
   for (i64 n = lane; n < k; n += WARP) {
     const bool is_point = n < found.have;
@@ -383,7 +428,7 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
     }
     found.index[n] = is_point ? j : empty;
     for (int c = 0; c < 3; ++c) found.shift[3 * n + c] = t[c];
-    if (!is_point) found.distance[n] = __longlong_as_double(0x7ff0000000000000ll);
+    if (!is_point) found.distance[n] = INFINITE;
   }
   if (lane != 0) return;
   counts[row] = int(found.have);
