@@ -1,7 +1,7 @@
 //! The two passes of a search of a grid, counting the pairs of each query and writing them.
 #![expect(unsafe_code, reason = "offsets are read from addresses of the call's arrays")]
 
-use super::passes::{Call, Cells, KEPT, Launches, Of, WARP, queue};
+use super::passes::{Call, Cells, KEPT, Launches, Of, WARP, fillers, queue};
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::{Context, Scan};
 use madelung_core::{Error, Result};
@@ -92,7 +92,7 @@ impl<'c> CountedPairs<'c> {
 
     /// The same offsets as i32 (M + 1,), with fill values behind the last pair.
     pub(super) fn settle(&self, offsets: &Array, into: [&Array; 2]) -> Result<()> {
-        let threads = (self.asked.queries as usize + 1).max(into[0].shape()[0]);
+        let threads = fillers(self.asked.queries as usize + 1, into[0].shape()[0]);
         let [offsets, others, shifts] = [offsets, into[0], into[1]].map(|array| address(&array.view()));
         let arguments = arguments![&self.call, &self.asked, &self.ptr, &offsets, &others, &shifts];
         self.launches.run("settle", threads, &arguments)

@@ -262,10 +262,9 @@ FUNCTION settle(Search a, Queries q, const i64* ptr, int* offsets, int* others, 
     offsets[at] = offset < 2147483647 ? int(offset) : 2147483647;
     if (at == 0 && !failed && total > a.capacity) raise(a.word, CAPACITY, q.room);
   }
-  if (at < a.capacity && (failed || at >= total || total > a.capacity)) {
-    others[at] = int(a.points);
-    for (int k = 0; k < 3; ++k) shifts[3 * at + k] = 0;
-  }
+  const i64 unused = failed || total > a.capacity ? 0 : total, threads = i64(gridDim.x) * THREADS;
+  for (i64 e = unused + at; e < a.capacity; e += threads) others[e] = int(a.points);
+  for (i64 e = 3 * unused + at; e < 3 * a.capacity; e += threads) shifts[e] = 0;
 }
 
 // Offsets of rows of k entries each, or such that their users refuse.

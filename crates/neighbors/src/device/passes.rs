@@ -317,6 +317,11 @@ impl Launches {
     }
 }
 
+/// Threads for as many offsets, which fill the rest of a list's capacity too.
+pub(super) fn fillers(offsets: usize, capacity: usize) -> usize {
+    offsets.max(capacity.min(1 << 17))
+}
+
 /// Two for each point, which are its system's.
 fn buckets(points: usize) -> usize {
     2 * points
@@ -527,7 +532,7 @@ impl<'c> Counted<'c> {
 
     /// Offsets as i32, and fill values in the unused entries: after [`Counted::fill`].
     pub(super) fn coordinates(&self, offsets: u64, into: Entries) -> Result<()> {
-        let threads = (self.call.points as usize + 1).max(into.capacity);
+        let threads = fillers(self.call.points as usize + 1, into.capacity);
         let arguments = arguments![&self.call, &self.ptr, &offsets, &into.rows, &into.others, &into.shifts];
         self.launches.run("coordinates", threads, &arguments)
     }

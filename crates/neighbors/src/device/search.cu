@@ -95,7 +95,8 @@ FUNCTION finish(Search a, i64* ptr) {
   }
 }
 
-// Offsets that an i32 has no room for become its largest number, which is beyond any capacity.
+// Offsets that an i32 has no room for become its largest number, which is beyond any capacity; and fill values behind the last
+// entry, or everywhere where there is no list.
 FUNCTION coordinates(Search a, const i64* ptr, int* offsets, int* rows, int* others, int* shifts) {
   const i64 at = blockIdx.x * i64(THREADS) + threadIdx.x;
   const bool failed = (*a.word & ~(1u << CAPACITY)) != 0;
@@ -106,10 +107,9 @@ FUNCTION coordinates(Search a, const i64* ptr, int* offsets, int* rows, int* oth
     if (at == 0 && !failed && total > a.capacity) raise(a.word, CAPACITY, ROOM_FOR_PAIRS);
   }
   // A raised word makes the total 0.
-  if (at < a.capacity && (at >= total || total > a.capacity)) {
-    rows[at] = others[at] = int(a.points);
-    for (int k = 0; k < 3; ++k) shifts[3 * at + k] = 0;
-  }
+  const i64 unused = total > a.capacity ? 0 : total, threads = i64(gridDim.x) * THREADS;
+  for (i64 e = unused + at; e < a.capacity; e += threads) rows[e] = others[e] = int(a.points);
+  for (i64 e = 3 * unused + at; e < 3 * a.capacity; e += threads) shifts[e] = 0;
 }
 
 // Systems in which a point has moved by more than a distance, or whose cell or periodic axes have changed.
