@@ -115,19 +115,21 @@ __device__ inline double reach(const System& s, double largest, double cutoff) {
   return cutoff * (1 + 1e-9) + 0x1p-43 * s.skew * (largest + cutoff + s.lengths);
 }
 
-// Puts cells into the boxes of a system, as many as there is one of already along each periodic axis.
+// Puts cells into the boxes of a system, as many as there is one of already along each periodic axis: of half the size, or as
+// much more as its buckets ask for; or, if they are more than these even then, of the whole size, and they hash.
 __device__ inline void divide(System& s, double cell_size) {
   s.cell_size = cell_size;
-  const auto size = [&](int k) { return k == 2 ? cell_size / NARROWER : cell_size; };
-  for (int k = 0; k < 3; ++k) {
-    if (s.cells[k] > 0) s.cells[k] = int(fmin(fmax(floor(s.heights[k] / size(k)), 1.0), 1073741824.0));
+  s.dense = 0;
+  for (double size = cell_size / 2; !s.dense && size < 1.1 * cell_size; size *= 1.26) {
+    double all = 1;
+    for (int k = 0; k < 3; ++k) {
+      const double wide = k == 2 ? size / NARROWER : size;
+      if (s.cells[k] > 0) s.cells[k] = int(fmin(fmax(floor(s.heights[k] / wide), 1.0), 1073741824.0));
+      s.per[k] = s.cells[k] > 0 ? s.cells[k] : 1 / wide;
+      all *= s.cells[k];
+    }
+    s.dense = 0 < all && all <= s.room;
   }
-  // As many along the last axis as there are buckets for, unless they would be wider than along the others.
-  const double columns = double(s.cells[0]) * s.cells[1];
-  const double along = columns > 0 ? fmin(floor(s.room / columns), double(s.cells[2])) : 0;
-  s.dense = along >= 1 && NARROWER * along >= s.cells[2];
-  if (s.dense) s.cells[2] = int(along);
-  for (int k = 0; k < 3; ++k) s.per[k] = s.cells[k] > 0 ? s.cells[k] : 1 / size(k);
 }
 
 __device__ inline u32 bucket_of(const System& s, u32 x, u32 y, u32 z) {
@@ -234,7 +236,9 @@ __device__ inline Band band_of(const System& s, double largest, double limit) {
 // Cells along the last axis whose points lie one after the other.
 struct Run {
   // The first point, how many there are, and the packed boxes that the cells are away.
-  int begin, count, code;
+  int begin;
+  u32 count;
+  int code;
   // Which cells: others may share their buckets.
   int cell[3];
   u32 cells;
@@ -256,10 +260,10 @@ __device__ inline Run run_of(const System& s, const double* at, const int* low, 
   const u32 bucket = bucket_of(s, u32(run.cell[0]), u32(run.cell[1]), u32(run.cell[2])), last = s.first + s.mask;
   run.begin = bounds[bucket];
   if (s.dense || cells - 1 <= last - bucket) {
-    run.count = bounds[bucket + cells] - run.begin;
+    run.count = u32(bounds[bucket + cells] - run.begin);
   } else {
     // Behind the last bucket comes the first.
-    run.count = bounds[last + 1] - run.begin + bounds[bucket + min(cells, s.mask + 1) - s.mask - 1] - bounds[s.first];
+    run.count = u32(bounds[last + 1] - run.begin) + bounds[bucket + min(cells, s.mask + 1) - s.mask - 1] - bounds[s.first];
   }
   for (int c = 0; c < 3; ++c) {
     run.from[c] = float(at[c] - (n[0] * s.rows[c] + n[1] * s.rows[3 + c] + n[2] * s.rows[6 + c]));
@@ -280,8 +284,8 @@ __device__ inline void keep_hits(Kept& kept, int time, u32 hits) {
 
 // Calls `f(lanes that have a pair, j, packed boxes)` with all lanes of the warp together, until every pair of the row came once:
 // those that are `wanted(j, packed boxes)` and for which `is_pair(other point, boxes)`, if the band does not tell, in the cells
-// `within` reach. Each lane finds a run of cells, and then all look at the points of one run after the other. `kept` has the
-// results of the first pass; AGAIN is the second pass, which computes no distance.
+// `within` reach. Each lane finds a run of cells, and then all look at the points of these runs. `kept` has the results of the
+// first pass; AGAIN is the second pass, which computes no distance.
 template <bool AGAIN, class Wanted, class Pair, class F>
 __device__ __forceinline__ void visit(const System& s, const Point& i, double within, const Band& band, const Point* points,
                                       const Record* sorted, const int* bounds, Kept& kept, Wanted wanted, Pair is_pair, F f) {
@@ -301,7 +305,7 @@ __device__ __forceinline__ void visit(const System& s, const Point& i, double wi
   const u32 boxes = box ? floor_div(int(low[2] + size[2] - 1), box) - first_box + 1 : 1;
   const u32 runs = size[0] * size[1] * boxes;
   const bool dense = s.dense;
-  const int number = int(s.room / 2), last = int(s.first / 2) + number - 1;
+  const u32 number = s.room / 2, last = s.first / 2 + number - 1;
   int time = 0;
   for (u32 base = 0; base < runs; base += WARP) {
     const u32 run = base + lane;
@@ -316,50 +320,57 @@ __device__ __forceinline__ void visit(const System& s, const Point& i, double wi
       }
       mine = run_of(s, at, begin, u32(end) - u32(begin[2]), bounds);
     }
-    for (u32 left = __ballot_sync(ALL, mine.count > 0); left != 0; left &= left - 1) {
-      const int of = __ffs(int(left)) - 1;
-      const int begin = __shfl_sync(ALL, mine.begin, of), count = __shfl_sync(ALL, mine.count, of);
+    // Candidates are numbered through: the numbers at which runs end.
+    u32 ends = mine.count;
+    for (int by = 1; by < WARP; by *= 2) {
+      const u32 before = __shfl_up_sync(ALL, ends, by);
+      ends += lane >= by ? before : 0;
+    }
+    const u32 all = __shfl_sync(ALL, ends, WARP - 1);
+    for (u32 some = 0; some < all; some += WARP) {
+      const int now = time;
+      time += is_kept(time);
+      const bool known = AGAIN && is_kept(now);
+      u32 hits = known ? kept_hits(kept, now) : 0;
+      if (known && hits == 0) continue;
+      const u32 candidate = min(some + lane, all - 1);
+      int of = 0;
+#pragma unroll
+      for (int by = WARP / 2; by > 0; by /= 2) of += __shfl_sync(ALL, ends, of + by - 1) <= candidate ? by : 0;
       const int code = __shfl_sync(ALL, mine.code, of);
-      float from[3];
-      for (int c = 0; c < 3; ++c) from[c] = __shfl_sync(ALL, mine.from[c], of);
-      int cell[3] = {};
-      u32 cells = 0;
-      if (!dense) {
-        for (int k = 0; k < 3; ++k) cell[k] = __shfl_sync(ALL, mine.cell[k], of);
-        cells = __shfl_sync(ALL, mine.cells, of);
-      }
-      for (int some = 0; some < count; some += WARP) {
-        const int now = time;
-        time += is_kept(time);
-        const bool known = AGAIN && is_kept(now);
-        u32 hits = known ? kept_hits(kept, now) : 0;
-        if (known && hits == 0) continue;
-        // Behind the system's last point comes its first.
-        int p = begin + min(some + lane, count - 1);
-        p -= p > last ? number : 0;
-        int j = 0;
-        if (known) {
-          j = sorted[p].self;
-        } else {
-          const Record its = sorted[p];
-          j = its.self;
-          const float dx = its.at[0] - from[0], dy = its.at[1] - from[1], dz = its.at[2] - from[2];
-          const float square = __fmaf_rn(dz, dz, __fmaf_rn(dy, dy, dx * dx));
-          // A NaN is not above.
-          bool found = (some + lane < count) & !(square > band.above) & wanted(j, code);
-          if (found & !(dense & (square < band.below))) {
-            const Point& other = points[j];
-            int n[3];
-            unpack(code, n);
-            found = dense || (other.cell[0] == cell[0] && other.cell[1] == cell[1] &&
-                              u32(other.cell[2]) - u32(cell[2]) < cells);
-            found = found && (square < band.below || is_pair(other, n));
-          }
-          hits = __ballot_sync(ALL, found);
-          if (!AGAIN) keep_hits(kept, now, hits);
+      // Behind the system's last point comes its first.
+      u32 p = __shfl_sync(ALL, u32(mine.begin) - (ends - mine.count), of) + candidate;
+      p -= p > last ? number : 0;
+      int j = 0;
+      if (known) {
+        j = sorted[p].self;
+      } else {
+        const Record its = sorted[p];
+        j = its.self;
+        float square = 0;
+        for (int c = 0; c < 3; ++c) {
+          const float d = its.at[c] - __shfl_sync(ALL, mine.from[c], of);
+          square = __fmaf_rn(d, d, square);
         }
-        f(hits, j, code);
+        // A NaN is not above.
+        bool found = (some + lane < all) & !(square > band.above) & wanted(j, code);
+        if (!dense) {
+          // Other cells may share the buckets.
+          int cell[3];
+          for (int k = 0; k < 3; ++k) cell[k] = __shfl_sync(ALL, mine.cell[k], of);
+          const u32 cells = __shfl_sync(ALL, mine.cells, of);
+          const int* its_cell = points[j].cell;
+          found = found && its_cell[0] == cell[0] && its_cell[1] == cell[1] && u32(its_cell[2]) - u32(cell[2]) < cells;
+        }
+        if (found & !(square < band.below)) {
+          int n[3];
+          unpack(code, n);
+          found = is_pair(points[j], n);
+        }
+        hits = __ballot_sync(ALL, found);
+        if (!AGAIN) keep_hits(kept, now, hits);
       }
+      f(hits, j, code);
     }
   }
 }
