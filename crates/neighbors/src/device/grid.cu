@@ -201,7 +201,7 @@ ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* poin
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
   const int lane = threadIdx.x % WARP;
   if (row >= q.queries) return;
-  i64 found = 0;
+  u32 found = 0;
   Kept mine = {};
   __shared__ Row heres[THREADS / WARP];
   Row& here = heres[threadIdx.x / WARP];
@@ -210,13 +210,13 @@ ROW_FUNCTION count(Search a, Queries q, const System* systems, const Point* poin
     if (few_images(s, q.radius)) {
       const auto pair = [&](const Point& j, const int* n) { return distance_of(s, here.here, j, n) <= q.radius; };
       look<false>(s, here, q.radius, band_of(s, here.largest, q.radius), points, sorted, bounds, mine,
-                  pair, [&](u32 hits, int, int) { found += __popc(hits); });
+                  pair, [&](u32 hits, int, int) { found = with_more(found, hits); });
     } else if (lane == 0) {
       raise(a.word, FAR, q.within);
     }
   }
   kept[WARP * row + lane] = mine;
-  if (lane == 0) counts[row] = found > 2147483647 ? 2147483647 : int(found);
+  if (lane == 0) counts[row] = int(found);
 }
 
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.

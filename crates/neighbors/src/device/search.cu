@@ -55,11 +55,12 @@ FUNCTION count(Search a, const System* systems, const Point* points, const Recor
     return;
   }
   const Point& i = points[sorted[row].self];
-  i64 found = 0;
+  u32 found = 0;
   Kept mine = {};
-  visit_pairs<false>(a, systems[i.system], i, points, sorted, bounds, mine, [&](u32 hits, int, int) { found += __popc(hits); });
+  visit_pairs<false>(a, systems[i.system], i, points, sorted, bounds, mine,
+                     [&](u32 hits, int, int) { found = with_more(found, hits); });
   kept[WARP * row + threadIdx.x % WARP] = mine;
-  if (threadIdx.x % WARP == 0) counts[i.self] = found > 2147483647 ? 2147483647 : int(found);
+  if (threadIdx.x % WARP == 0) counts[i.self] = int(found);
 }
 
 // Finds the entries of a row again, sorts them by (j, S) and writes them with shifts for the coordinates that were given.

@@ -375,6 +375,9 @@ __device__ __forceinline__ void visit(const System& s, const Point& i, double wi
   }
 }
 
+// A count of pairs with those of a step, up to the largest that an i32 has.
+__device__ inline u32 with_more(u32 count, u32 hits) { return min(count + __popc(hits), 2147483647u); }
+
 // The sort key of a row's entries, by (j, S): for one j the wrap of the points is common, and boxes order like S.
 __device__ inline u64 key_of(int j, int code) { return u64(u32(j)) << 32 | (u32(code) ^ 0x80000000u); }
 __device__ inline int code_of(u64 key) { return int(u32(key) ^ 0x80000000u); }
