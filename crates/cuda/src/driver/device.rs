@@ -45,14 +45,16 @@ static FOUND: Mutex<Vec<&'static Device>> = Mutex::new(Vec::new());
 
 /// A scope in which the device's context is current; the end restores the previous context.
 pub(crate) struct Current {
-    driver: &'static Driver,
+    /// None where the context was current before.
+    pushed: Option<&'static Driver>,
 }
 
 impl Drop for Current {
     fn drop(&mut self) {
+        let Some(driver) = self.pushed else { return };
         let mut context = null_mut();
         // SAFETY: this thread pushed a context; the place is writable.
-        unsafe { (self.driver.cuCtxPopCurrent_v2)(&raw mut context) };
+        unsafe { (driver.cuCtxPopCurrent_v2)(&raw mut context) };
     }
 }
 
@@ -202,12 +204,18 @@ impl Device {
         self.context as sys::CUcontext
     }
 
-    /// Makes its context current.
+    /// Makes its context current. Most often it is: of libraries that use it, or of the call around this one.
     pub(crate) fn enter(&self) -> Result<Current> {
+        let mut before = null_mut();
+        // SAFETY: the place is writable.
+        let code = unsafe { (self.driver.cuCtxGetCurrent)(&raw mut before) };
+        if code == 0 && before == self.context() {
+            return Ok(Current { pushed: None });
+        }
         // SAFETY: the context is retained.
         let code = unsafe { (self.driver.cuCtxPushCurrent_v2)(self.context()) };
         self.driver.check(code, format_args!("entering device {}", self.ordinal))?;
-        Ok(Current { driver: self.driver })
+        Ok(Current { pushed: Some(self.driver) })
     }
 
     /// Calls the driver with its context current; `doing` describes the call.

@@ -73,6 +73,7 @@ functions! {
     cuDeviceGet(*mut sys::CUdevice, c_int);
     cuDeviceGetAttribute(*mut c_int, c_int, sys::CUdevice);
     cuDevicePrimaryCtxRetain(*mut sys::CUcontext, sys::CUdevice);
+    cuCtxGetCurrent(*mut sys::CUcontext);
     cuCtxPushCurrent_v2(sys::CUcontext);
     cuCtxPopCurrent_v2(*mut sys::CUcontext);
     cuCtxGetDevice(*mut sys::CUdevice);
