@@ -3,24 +3,22 @@
 //! Whoever captures a stream, calls on it work in memory of that capture. A graph of ours keeps it itself; one of somebody
 //! else's, as XLA's or PyTorch's, has it tied to it, until the driver says that the graph is over.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use madelung::Result;
 use madelung::cuda::{Memory, Stream};
 
+use crate::owned::Owned;
+
 /// A stream: its device and its number.
 pub(crate) type Key = (usize, u64);
-
-/// The owner of an array's memory.
-pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
 /// Memory of captured work: its own, and the arrays of its calls.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) memory: Memory,
-    arrays: Mutex<Vec<Owner>>,
+    arrays: Mutex<Vec<Arc<Owned>>>,
 }
 
 /// By stream: the number of its last capture, and what the graph of that keeps.
@@ -39,7 +37,7 @@ impl Kept {
     }
 
     /// Keeps the arrays of a call.
-    pub(crate) fn keep<'a>(&self, arrays: impl Iterator<Item = &'a Owner>) {
+    pub(crate) fn keep<'a>(&self, arrays: impl Iterator<Item = &'a Arc<Owned>>) {
         lock(&self.arrays).extend(arrays.cloned());
     }
 }

@@ -6,9 +6,9 @@
 #![expect(unsafe_code, reason = "streams and memory are valid by promise of their owners")]
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use madelung::array::{Array, DType, Data, Place, View};
+use madelung::array::{Array, DType, Place, View};
 use madelung::backend::Allocator;
 use madelung::backend::Context;
 use madelung::cuda::{Cuda, Device, Memory, Stream};
@@ -20,25 +20,41 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::call::{compute, exception};
-use crate::captures::{self, Kept, Owner};
+use crate::captures::{self, Kept};
 use crate::convert::Numbers;
 use crate::dlpack::{capsule, taken};
+use crate::owned::Owned;
 
 /// A CUDA stream of the caller, with the memory pool for work on the stream.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) stream: Stream,
     pub(crate) memory: Memory,
+    constants: Constants,
     id: u64,
     /// The caller's Python object that keeps the stream alive.
     _object: Option<Py<PyAny>>,
 }
 
-/// The memory pools of streams, by device and stream number.
-fn memories() -> &'static Mutex<HashMap<(usize, u64), Memory>> {
-    static MEMORIES: OnceLock<Mutex<HashMap<(usize, u64), Memory>>> = OnceLock::new();
-    MEMORIES.get_or_init(Mutex::default)
+/// What is kept for a stream: its memory pool, and arrays of one number that its calls have in common.
+#[derive(Clone, Debug)]
+struct Pool {
+    memory: Memory,
+    constants: Constants,
 }
+
+/// The pools of streams, by device and stream number.
+fn pools() -> MutexGuard<'static, HashMap<captures::Key, Pool>> {
+    static POOLS: OnceLock<Mutex<HashMap<captures::Key, Pool>>> = OnceLock::new();
+    POOLS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Arrays of one number, by dtype, length and the number's bits, the last ones last.
+type Constants = Arc<Mutex<Vec<((DType, usize, u64), Arc<Array>)>>>;
+
+/// Most constants of a stream, and elements of one that is kept: for larger ones their cost does not matter.
+const CONSTANTS: usize = 64;
+const ELEMENTS: usize = 1 << 16;
 
 impl Lane {
     /// The backend of the stream.
@@ -53,6 +69,40 @@ impl Lane {
 
     fn device(&self) -> &'static Device {
         self.stream.device()
+    }
+
+    /// The array (count,) of one number that earlier calls on the stream have made.
+    pub(crate) fn known(&self, dtype: DType, count: usize, x: f64) -> Option<Arc<Array>> {
+        let known = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (dtype, count, x.to_bits());
+        known.iter().find(|(of, _)| *of == key).map(|(_, array)| array.clone())
+    }
+
+    /// The same, made where there is none.
+    fn constant(&self, dtype: DType, count: usize, x: f64) -> Result<Arc<Array>> {
+        if let Some(array) = self.known(dtype, count, x) {
+            return Ok(array);
+        }
+        // A graph that is captured meanwhile would be the one to write it.
+        self.capture()?;
+        let array = Arc::new(self.filled(dtype, &[count], x)?);
+        if count <= ELEMENTS {
+            let mut known = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.len() == CONSTANTS {
+                known.remove(0);
+            }
+            known.push(((dtype, count, x.to_bits()), array.clone()));
+        }
+        Ok(array)
+    }
+
+    /// An array of one number.
+    fn filled(&self, dtype: DType, shape: &[usize], x: f64) -> Result<Array> {
+        if x == 0.0 {
+            self.memory.zeros(dtype, shape)
+        } else {
+            self.context(&self.cuda()).filled(dtype, shape, x)
+        }
     }
 
     /// What is kept for the graph that the stream captures, if it does. Work in other memory is refused, which no graph
@@ -107,12 +157,12 @@ impl DeviceStream {
             };
             let id = stream.id()?;
             let key = (stream.device().ordinal(), id);
-            let captured = captures::of(stream, key)?.map(|kept| kept.memory.clone());
-            let memory = captured.unwrap_or_else(|| {
-                let mut memories = memories().lock().unwrap_or_else(PoisonError::into_inner);
-                memories.entry(key).or_insert_with(|| Memory::new(stream)).clone()
-            });
-            Ok(Self(Arc::new(Lane { stream, memory, id, _object: object })))
+            let pool = |memory| Pool { memory, constants: Constants::default() };
+            // A graph has constants of its own, which it makes when it is launched.
+            let captured = captures::of(stream, key)?.map(|kept| pool(kept.memory.clone()));
+            let Pool { memory, constants } = captured
+                .unwrap_or_else(|| pools().entry(key).or_insert_with(|| pool(Memory::new(stream))).clone());
+            Ok(Self(Arc::new(Lane { stream, memory, constants, id, _object: object })))
         })
     }
 
@@ -149,8 +199,10 @@ impl DeviceStream {
 pub(crate) fn release_device_memory(py: Python<'_>) -> PyResult<()> {
     compute(py, || {
         captures::release();
-        let memories = memories().lock().unwrap_or_else(PoisonError::into_inner);
-        memories.values().try_for_each(|memory| memory.release().map(|_| ()))
+        pools().values().try_for_each(|pool| {
+            pool.constants.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            pool.memory.release().map(|_| ())
+        })
     })
 }
 
@@ -158,7 +210,8 @@ pub(crate) fn release_device_memory(py: Python<'_>) -> PyResult<()> {
 #[pyclass(frozen, module = "madelung._native")]
 #[derive(Debug)]
 pub(crate) struct DeviceArray {
-    kept: Owner,
+    /// The memory, or its owner.
+    kept: Arc<Owned>,
     device: &'static Device,
     at: OnDevice,
     /// The stream that wrote the array; None if the writes were complete when the array was imported.
@@ -173,18 +226,14 @@ impl DeviceArray {
     /// A new array written by work on a stream.
     pub(crate) fn made(lane: &Arc<Lane>, array: Array) -> Self {
         let (element, shape) = (array.dtype().into(), array.shape().to_vec());
-        Self::of(lane, array, element, shape)
+        Self::of(lane, Owned::of(Arc::new(array)), element, shape)
     }
 
-    /// New memory with elements of some type and shape, written by work on a stream.
-    fn of(lane: &Arc<Lane>, memory: Array, element: Element, shape: Vec<usize>) -> Self {
-        let address = match memory.view().data() {
-            Data::Device(remote) => remote.address(),
-            _ => unreachable!("arrays of calls on a device lie there"),
-        };
-        let device = lane.device();
+    /// Memory with elements of some type and shape, written by work on a stream.
+    fn of(lane: &Arc<Lane>, kept: Arc<Owned>, element: Element, shape: Vec<usize>) -> Self {
+        let (device, address) = (lane.device(), kept.address());
         Self {
-            kept: Arc::new(memory),
+            kept,
             device,
             at: OnDevice { ordinal: device.ordinal(), element, shape, address },
             written: Some(lane.clone()),
@@ -197,7 +246,7 @@ impl DeviceArray {
     fn borrowed(
         name: &str,
         at: OnDevice,
-        kept: Owner,
+        owner: Arc<dyn Any + Send + Sync>,
         written: Option<Arc<Lane>>,
         is_read_only: bool,
     ) -> Result<Self> {
@@ -210,6 +259,7 @@ impl DeviceArray {
             return Err(Error::argument(name, expected, format!("{:#x}", at.address)));
         }
         let device = Device::get(at.ordinal)?;
+        let kept = Owned::lent(owner, at.address, at.bytes());
         let array = Self { kept, device, at, written, is_foreign: true, is_read_only };
         array.check(name)?;
         Ok(array)
@@ -236,11 +286,17 @@ impl DeviceArray {
         Ok(unsafe { View::remote(place, dtype, &self.at.shape, self.at.address) })
     }
 
+    /// Whether it is so many bytes of its memory, from `first` on.
+    fn lies_at(&self, first: usize, bytes: usize) -> bool {
+        self.kept.is_at(self.at.address, first, bytes) && self.at.bytes() == bytes
+    }
+
     /// The array's memory as that of a result, for a call that has it among its arrays.
     pub(crate) fn room(&self) -> Result<Array> {
         if self.is_read_only {
             return Err(Error::argument("out", "an array that can be written to", "one that is read-only"));
         }
+        self.kept.share();
         let (place, owner) = (Place::Cuda(self.device.ordinal()), Box::new(self.kept.clone()));
         let dtype = self.dtype("out")?;
         // SAFETY: as for `view`; who gives the array to be written to uses it for nothing else on other streams meanwhile.
@@ -266,14 +322,23 @@ impl DeviceArray {
 /// Runs `work` on a stream, ordered with the streams that wrote the arrays; each array comes with its name for errors.
 pub(crate) fn with_arrays<T>(
     lane: &Lane,
-    arrays: &[(&DeviceArray, String)],
+    arrays: &[(&DeviceArray, impl AsRef<str>)],
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    arrays.iter().try_for_each(|(array, name)| array.check_on(name, lane))?;
+    // Once for all that the work asks of the driver.
+    lane.device().within(|| in_order(lane, arrays, work))?
+}
+
+fn in_order<T>(
+    lane: &Lane,
+    arrays: &[(&DeviceArray, impl AsRef<str>)],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    arrays.iter().try_for_each(|(array, name)| array.check_on(name.as_ref(), lane))?;
     let kept = lane.capture()?;
     let mut others: Vec<(&Lane, &str)> = arrays
         .iter()
-        .filter_map(|(array, name)| Some((array.written_on_another(lane)?, name.as_str())))
+        .filter_map(|(array, name)| Some((array.written_on_another(lane)?, name.as_ref())))
         .collect();
     others.sort_by_key(|(other, _)| other.id);
     others.dedup_by_key(|(other, _)| other.id);
@@ -308,6 +373,7 @@ impl DeviceArray {
     /// The address of the first element; 0 for an empty array.
     #[getter]
     fn address(&self) -> u64 {
+        self.kept.share();
         if self.at.count() == 0 { 0 } else { self.at.address }
     }
 
@@ -333,7 +399,7 @@ impl DeviceArray {
     fn read<'py>(&self, py: Python<'py>, stream: &DeviceStream) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let lane = &*stream.0;
         let bytes = compute(py, || {
-            with_arrays(lane, &[(self, "array".into())], || {
+            with_arrays(lane, &[(self, "array")], || {
                 let mut bytes = vec![0_u8; self.at.bytes()];
                 // SAFETY: the array has as many bytes.
                 unsafe { lane.stream.download(&mut bytes, self.at.address)? };
@@ -347,10 +413,10 @@ impl DeviceArray {
     fn copy(&self, py: Python<'_>, stream: &DeviceStream) -> PyResult<Self> {
         let lane = &stream.0;
         compute(py, || {
-            with_arrays(lane, &[(self, "array".into())], || {
+            with_arrays(lane, &[(self, "array")], || {
                 let bytes = self.at.bytes();
                 let words = lane.memory.room(DType::I64, &[bytes.div_ceil(DType::I64.size())])?;
-                let copy = Self::of(lane, words, self.at.element, self.at.shape.clone());
+                let copy = Self::of(lane, Owned::of(Arc::new(words)), self.at.element, self.at.shape.clone());
                 // SAFETY: both arrays have as many bytes, and `copy` is new.
                 unsafe { lane.stream.copy(copy.at.address, self.at.address, bytes)? };
                 Ok(copy)
@@ -359,7 +425,7 @@ impl DeviceArray {
     }
 
     /// A view of `shape` on the array's elements from `first` on.
-    fn part(&self, first: usize, shape: Vec<usize>) -> PyResult<Self> {
+    pub(crate) fn part(&self, first: usize, shape: Vec<usize>) -> PyResult<Self> {
         let len = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
         if len.and_then(|len| len.checked_add(first)).is_none_or(|end| end > self.at.count()) {
             let got = format!("shape {shape:?} from {first} on");
@@ -369,6 +435,21 @@ impl DeviceArray {
         let address = self.at.address + (first * self.at.element.size()) as u64;
         let (kept, written) = (self.kept.clone(), self.written.clone());
         Ok(Self { kept, written, at: OnDevice { shape, address, ..self.at }, ..*self })
+    }
+
+    /// Notes that these offsets, pairs (2, P) and images are a full list that a search has made.
+    fn found_list(&self, pairs: &Self, images: &Self) {
+        Owned::found([&self.kept, &pairs.kept, &images.kept]);
+    }
+
+    /// Whether these offsets, columns or pairs, and images are such a list, which nobody can have changed.
+    pub(crate) fn is_checked_list(&self, columns: &Self, images: &Self) -> bool {
+        let is_whole = |array: &Self| array.lies_at(0, array.kept.bytes());
+        let pairs = columns.kept.bytes() / 2;
+        Owned::are_checked([&self.kept, &columns.kept, &images.kept])
+            && is_whole(self)
+            && is_whole(images)
+            && (is_whole(columns) || columns.lies_at(pairs, pairs))
     }
 
     /// A DLPack capsule for work on `stream`, which waits for the array; without a stream there is no wait. The capsule
@@ -386,6 +467,7 @@ impl DeviceArray {
                     .map_or(Ok(()), |written| stream.0.wait_for(written, "array"))
             })?;
         }
+        self.kept.share();
         let owner = Box::new((self.kept.clone(), self.written.clone()));
         let read_only = self.is_read_only;
         let form = copied.map_or(Form::Unversioned, |copied| Form::Versioned { read_only, copied });
@@ -423,7 +505,8 @@ pub(crate) fn device_write(
             let expected = format!("{} elements of {} that can be written to", from.count(), from.element);
             return Err(Error::argument("out", expected, format!("{} of {}", to.count(), to.element)));
         }
-        with_arrays(lane, &[(out, "out".into()), (x, "x".into())], || {
+        out.kept.share();
+        with_arrays(lane, &[(out, "out"), (x, "x")], || {
             // SAFETY: both have as many bytes, and elements of either array stay where they are while it lives; `out` is
             // there to be written to, and `x` is a result of its own.
             unsafe { lane.stream.copy(to.address, from.address, from.bytes()) }
@@ -442,16 +525,32 @@ pub(crate) fn device_filled(
 ) -> PyResult<DeviceArray> {
     let lane = &stream.0;
     compute(py, || {
-        let known = Element::named(dtype).and_then(Element::dtype);
-        let wrong = || Error::argument("dtype", "float32, float64, int32 or int64", dtype);
-        let dtype = known.ok_or_else(wrong)?;
+        let dtype = dtype_named(dtype)?;
         lane.capture()?;
-        let array = if x == 0.0 {
-            lane.memory.zeros(dtype, &shape)?
-        } else {
-            lane.context(&lane.cuda()).filled(dtype, &shape, x)?
-        };
-        Ok(DeviceArray::made(lane, array))
+        Ok(DeviceArray::made(lane, lane.filled(dtype, &shape, x)?))
+    })
+}
+
+/// A dtype of calls, by its name.
+fn dtype_named(name: &str) -> Result<DType> {
+    let wrong = || Error::argument("dtype", "float32, float64, int32 or int64", name);
+    Element::named(name).and_then(Element::dtype).ok_or_else(wrong)
+}
+
+/// An array (count,) of one number, an input of ops that nobody gets: made once for the calls on a stream.
+#[pyfunction]
+pub(crate) fn device_constant(
+    py: Python<'_>,
+    count: usize,
+    dtype: &str,
+    x: f64,
+    stream: &DeviceStream,
+) -> PyResult<DeviceArray> {
+    let lane = &stream.0;
+    compute(py, || {
+        let array = lane.constant(dtype_named(dtype)?, count, x)?;
+        let element = array.dtype().into();
+        Ok(DeviceArray::of(lane, Owned::of(array), element, vec![count]))
     })
 }
 

@@ -14,6 +14,7 @@ mod kernels;
 mod lists;
 mod machine_code;
 mod op_call;
+mod owned;
 mod plain;
 mod plain_op;
 mod plan;
@@ -32,7 +33,7 @@ mod _native {
     use super::cuda::{check_device, cuda_devices, cuda_primitives, cuda_sources, set_library_folders};
     #[pymodule_export]
     use super::device::{
-        DeviceArray, DeviceStream, device_filled, device_from_address, device_from_capsule,
+        DeviceArray, DeviceStream, device_constant, device_filled, device_from_address, device_from_capsule,
         device_of_pointer, device_upload, device_write, release_device_memory,
     };
     #[pymodule_export]

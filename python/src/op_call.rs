@@ -1,6 +1,6 @@
 //! Ops by name, on NumPy arrays and on arrays of CUDA devices.
 
-use madelung::array::{Array, View};
+use madelung::array::{Array, Place, View};
 use madelung::backend::Context;
 use madelung::op::{Evaluated, Registry};
 use madelung::{Error, Result};
@@ -157,7 +157,11 @@ pub(crate) fn results(entry: &Entry, evaluated: Evaluated, want: u64) -> Vec<Opt
 }
 
 /// The results, with the other sign where `negate` has a bit.
-fn signed(context: &Context<'_>, results: Vec<Option<Array>>, negate: u64) -> Result<Vec<Option<Array>>> {
+pub(crate) fn signed(
+    context: &Context<'_>,
+    results: Vec<Option<Array>>,
+    negate: u64,
+) -> Result<Vec<Option<Array>>> {
     let signed = results.into_iter().enumerate().map(|(n, array)| match array {
         Some(array) if negate >> n & 1 != 0 => negated(context, array).map(Some),
         array => Ok(array),
@@ -167,6 +171,9 @@ fn signed(context: &Context<'_>, results: Vec<Option<Array>>, negate: u64) -> Re
 
 /// The negative of an array, which is recycled.
 fn negated(context: &Context<'_>, array: Array) -> Result<Array> {
+    if array.place() == Place::Host {
+        return array.map(|x| -x);
+    }
     let mut other = context.allocator.room(array.dtype(), array.shape())?;
     context.backend.scale_rows(context, &array.view(), &Weights::Uniform(-1.0), &mut other)?;
     context.allocator.recycle(array);

@@ -1,5 +1,5 @@
-//! Arrays of a library of Python that calls take as they are: in the memory of the host, in row-major order, and of no
-//! graph, transform or mode.
+//! Arrays of a library of Python that calls take as they are: in memory, in row-major order, and of no graph, transform or
+//! mode.
 #![expect(unsafe_code, reason = "memory behind objects of Python")]
 
 use madelung::Error;
@@ -11,9 +11,11 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMet
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyType};
+use std::sync::Arc;
 
 use crate::call::{compute, exception};
 use crate::convert::given_any;
+use crate::device::{DeviceArray, Lane, with_arrays};
 
 /// Pairs from which PyTorch remembers that a plain list has been checked: `MANY` of `madelung.torch`.
 const MANY: usize = 4096;
@@ -23,8 +25,18 @@ const MANY: usize = 4096;
 pub(crate) struct Plain(Library);
 
 enum Library {
-    NumPy { types: [Py<PyArrayDescr>; 4] },
+    NumPy {
+        types: [Py<PyArrayDescr>; 4],
+    },
     Torch(Torch),
+    /// `madelung.cuda`: the class of its arrays, which keep those of this module.
+    Cuda(Py<PyType>),
+}
+
+/// Where a call on plain arrays runs, and all of these that it has.
+pub(crate) enum Site<'a> {
+    Host,
+    Stream(&'a Arc<Lane>, Vec<(&'a DeviceArray, &'static str)>),
 }
 
 struct Torch {
@@ -50,6 +62,12 @@ impl Plain {
             numpy::dtype::<i64>(py),
         ];
         Self(Library::NumPy { types: types.map(Bound::unbind) })
+    }
+
+    /// Arrays of `madelung.cuda`, of its class.
+    #[staticmethod]
+    fn of_cuda(class: Py<PyType>) -> Self {
+        Self(Library::Cuda(class))
     }
 
     /// Tensors of PyTorch, by the table of functions that its class has; None of another version. `unusual`: functions
@@ -83,6 +101,19 @@ impl Plain {
         matches!(self.0, Library::NumPy { .. })
     }
 
+    /// Whether values of arrays can be read without waiting for a device.
+    pub(crate) fn is_readable(&self) -> bool {
+        !matches!(self.0, Library::Cuda(_))
+    }
+
+    /// What stands for an argument in a call: of an array of a device what it keeps for this module.
+    pub(crate) fn inside<'py>(&self, x: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match &self.0 {
+            Library::Cuda(class) if x.get_type().is(class) => x.getattr(intern!(x.py(), "_native")),
+            _ => Ok(x),
+        }
+    }
+
     /// Whether calls are of no graph, transform or mode.
     pub(crate) fn is_ordinary(&self, py: Python<'_>) -> PyResult<bool> {
         let Library::Torch(torch) = &self.0 else { return Ok(true) };
@@ -98,8 +129,9 @@ impl Plain {
     pub(crate) fn view<'a>(&self, x: &'a Bound<'_, PyAny>) -> PyResult<Option<View<'a>>> {
         let view = self.memory(x)?;
         // Tensors may be the negatives of the numbers in their memory.
-        let is_negative =
-            view.is_some() && !self.is_numpy() && x.call_method0(intern!(x.py(), "is_neg"))?.is_truthy()?;
+        let is_negative = matches!(self.0, Library::Torch(_))
+            && view.is_some()
+            && x.call_method0(intern!(x.py(), "is_neg"))?.is_truthy()?;
         Ok(view.filter(|_| !is_negative))
     }
 
@@ -107,6 +139,7 @@ impl Plain {
     pub(crate) fn memory<'a>(&self, x: &'a Bound<'_, PyAny>) -> PyResult<Option<View<'a>>> {
         match &self.0 {
             Library::NumPy { types } => Ok(numpy_view(x, types)),
+            Library::Cuda(_) => Ok(x.cast_exact::<DeviceArray>().ok().and_then(|array| array.get().view("").ok())),
             Library::Torch(torch) => {
                 let of = x.get_type();
                 if !torch.types.iter().any(|plain| of.is(plain)) {
@@ -136,6 +169,7 @@ impl Plain {
             }
             // The lists of other tensors have no truths.
             Library::Torch(torch) => torch.types.iter().any(|plain| x.get_type().is(plain)),
+            Library::Cuda(_) => false,
         };
         if is_array { x.call_method0(intern!(py, "tolist")).ok() } else { None }
     }
@@ -147,22 +181,26 @@ impl Plain {
             && torch.is_grad_enabled.bind(py).call0()?.is_truthy()?)
     }
 
-    /// The results of `work` on the host, as arrays of the library; None where it fails, which another way then tells of.
-    /// `single`: a matrix of each system comes without the axis of systems.
+    /// The results of `work`, as arrays of the library; None where it fails, which another way then tells of. `single`: a
+    /// matrix of each system comes without the axis of systems.
     pub(crate) fn run<'py>(
         &self,
         py: Python<'py>,
+        site: &Site<'_>,
         single: bool,
         work: impl FnOnce(&Context<'_>) -> madelung::Result<Vec<Option<Array>>> + Send,
     ) -> PyResult<Option<Vec<Option<Bound<'py, PyAny>>>>> {
         let results = match &self.0 {
-            Library::NumPy { .. } => None,
             Library::Torch(torch) => Some(Results { exchange: torch.exchange, single }),
+            _ => None,
         };
         let found = compute(py, || {
-            let done = match &results {
-                None => work(&madelung::cpu::context()),
-                Some(results) => madelung_bridge_torch::on_host(results, work),
+            let done = match (site, &results) {
+                (Site::Stream(lane, arrays), _) => {
+                    with_arrays(lane, arrays, || work(&lane.context(&lane.cuda())))
+                }
+                (Site::Host, None) => work(&madelung::cpu::context()),
+                (Site::Host, Some(results)) => madelung_bridge_torch::on_host(results, work),
             };
             match done {
                 Err(error @ Error::Interrupted) => Err(error),
@@ -170,15 +208,22 @@ impl Plain {
             }
         })?;
         let Some(found) = found else { return Ok(None) };
-        let object = |array: Array| match &results {
-            None if single && array.shape() == [1, 3, 3] => given_any(py, array)?.get_item(0),
-            None => given_any(py, array),
-            Some(results) => {
-                // SAFETY: the interpreter is locked, and the reference goes to the result.
-                unsafe {
-                    let object = results.object(array).map_err(exception)?;
-                    Bound::from_owned_ptr_or_err(py, object.cast())
+        let object = |array: Array| {
+            let is_one = single && array.shape() == [1, 3, 3];
+            match (&self.0, site, &results) {
+                (Library::Cuda(class), Site::Stream(lane, _), _) => {
+                    let made = DeviceArray::made(lane, array);
+                    class.bind(py).call1((if is_one { made.part(0, vec![3, 3])? } else { made },))
                 }
+                (.., Some(results)) => {
+                    // SAFETY: the interpreter is locked, and the reference goes to the result.
+                    unsafe {
+                        let object = results.object(array).map_err(exception)?;
+                        Bound::from_owned_ptr_or_err(py, object.cast())
+                    }
+                }
+                _ if is_one => given_any(py, array)?.get_item(0),
+                _ => given_any(py, array),
             }
         };
         found.into_iter().map(|array| array.map(object).transpose()).collect::<PyResult<Vec<_>>>().map(Some)

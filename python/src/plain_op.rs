@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyNotImplemented, PyTuple};
 
 use crate::op_call::{member, results};
-use crate::plain::Plain;
+use crate::plain::{Plain, Site};
 
 /// A member of an op on plain arrays. It calls nothing of Python: while an outer call of this module runs on the thread, the
 /// interpreter's lock counts as held, and a kernel that the dispatcher of a framework runs without it would use Python
@@ -76,7 +76,7 @@ impl PlainOp {
             }
             more.push(view);
         }
-        let found = plain.run(py, false, |context| {
+        let found = plain.run(py, &Site::Host, false, |context| {
             Ok(results(entry, entry.evaluate(context, &tensors, &numbers, &more, want)?, want))
         })?;
         let Some(found) = found else { return Ok(None) };

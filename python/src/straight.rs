@@ -3,11 +3,12 @@
 //!
 //! Calls of other arrays go the way of all calls, in Python, and so do calls that fail: that way has the errors.
 
+mod constants;
 mod given;
 mod sources;
 mod sum;
 
-use madelung::array::{Array, DType, Data, View};
+use madelung::array::{DType, View};
 use madelung::electrostatics::plan::{UNBOUNDED, unsplit};
 use madelung::{Options, Reduction};
 use madelung_bridge::layout::{CHECKED, Part};
@@ -15,13 +16,15 @@ use madelung_bridge::{Entry, NEGATIVE};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyNotImplemented, PyTuple, PyType};
-use std::cell::OnceCell;
+use std::sync::Arc;
 
-use crate::op_call::{member, results};
-use crate::plain::Plain;
+use crate::device::{DeviceArray, DeviceStream, Lane};
+use crate::op_call::{member, results, signed};
+use crate::plain::{Plain, Site};
 use crate::plain_op::unpacked;
-use given::{List, are_all, mesh, number, one_system, periodic_axes, unit_cell};
-use sources::{NUMBERS, Others, Place, Source, others, place, sources};
+use constants::Constants;
+use given::{List, are_all, mesh, number, periodic_axes, unit_cell};
+use sources::{Others, Place, Source, others, place, sources};
 use sum::Sum;
 
 /// Function whose calls of plain arrays are straight.
@@ -122,7 +125,8 @@ impl Straight {
             .chain(list.into_iter().flatten())
             .chain([reduction])
             .collect();
-        let sum = if gradients.len() == flags.len() {
+        // Where values cannot be read nothing is chosen by them.
+        let sum = if gradients.len() == flags.len() && plain.get().is_readable() {
             Sum::of(&entry.op.name, &parameters, &of_any)?
         } else {
             None
@@ -148,15 +152,24 @@ impl Straight {
     }
 
     /// The results of a call; of one in a graph of derivatives its arguments there; `NotImplemented`, where it goes another
-    /// way.
-    fn __call__<'py>(&self, given: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        let found = self.called(given)?;
+    /// way. `stream`: where calls on arrays of a device run.
+    #[pyo3(signature = (given, stream = None))]
+    fn __call__<'py>(
+        &self,
+        given: &Bound<'py, PyTuple>,
+        stream: Option<&DeviceStream>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.called(given, stream.map(|stream| &stream.0))?;
         Ok(found.unwrap_or_else(|| PyNotImplemented::get(given.py()).to_owned().into_any()))
     }
 }
 
 impl Straight {
-    fn called<'py>(&self, given: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn called<'py>(
+        &self,
+        given: &Bound<'py, PyTuple>,
+        lane: Option<&Arc<Lane>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (py, plain) = (given.py(), self.plain.get());
         let Some(args) = self.flattened(given)? else { return Ok(None) };
         if !plain.is_ordinary(py)? {
@@ -166,7 +179,7 @@ impl Straight {
         let Some(list) = self.list.map_or(Ok(Some(None)), |places| self.list(&args, places))? else {
             return Ok(None);
         };
-        let found = self.of_one_op(py, &args, list.as_ref(), (reduction, want))?;
+        let found = self.of_one_op(py, lane, &args, list.as_ref(), (reduction, want))?;
         match &self.sum {
             Some(sum) if found.is_none() => self.of_sum(py, sum, &args, list.as_ref(), (reduction, want)),
             _ => Ok(found),
@@ -192,7 +205,7 @@ impl Straight {
         };
         let plain = self.plain.get();
         let Some(given) = sum.read(plain, args, list, options) else { return Ok(None) };
-        let found = plain.run(py, given.single, |context| given.results(context))?;
+        let found = plain.run(py, &Site::Host, given.single, |context| given.results(context))?;
         found.map(|found| unpacked(py, found)).transpose()
     }
 
@@ -200,6 +213,7 @@ impl Straight {
     fn of_one_op<'py>(
         &self,
         py: Python<'py>,
+        lane: Option<&Arc<Lane>>,
         args: &[Bound<'py, PyAny>],
         list: Option<&List<'py>>,
         (reduction, want): (usize, u64),
@@ -212,7 +226,7 @@ impl Straight {
             return Ok(None);
         }
         let entry = self.members[reduction][usize::from(want != 0)];
-        let constants = [const { OnceCell::new() }; NUMBERS];
+        let constants = Constants::new(self.sources.len(), lane.map(|lane| &**lane));
         let Some(inputs) = self.inputs(args, list, &constants)? else { return Ok(None) };
         if inputs.in_graph {
             let Some(derived) = &self.derived else { return Ok(None) };
@@ -224,7 +238,8 @@ impl Straight {
             let of = InGraph { arguments: of.into_pyobject(py)?.unbind() };
             return Ok(Some(Bound::new(py, of)?.into_any()));
         }
-        let found = self.evaluated(py, entry, inputs, want)?;
+        let site = lane.map_or(Site::Host, |lane| Site::Stream(lane, arrays_of(args, list)));
+        let found = self.evaluated(py, &site, entry, inputs, want)?;
         let asked =
             |found: Vec<Option<Bound<'py, PyAny>>>| found.into_iter().filter(Option::is_some).collect();
         found.map(|found| unpacked(py, asked(found))).transpose()
@@ -255,7 +270,7 @@ impl Straight {
         Ok(match (args[found.0].is_none(), arrays.iter().all(|x| x.is_none())) {
             (true, true) => Some(None),
             (true, false) => List::of_arrays(arrays).map(Some),
-            (false, true) => List::of(&args[found.0], &self.neighbors)?.map(Some),
+            (false, true) => List::of(&args[found.0], &self.neighbors, self.plain.get())?.map(Some),
             (false, false) => None,
         })
     }
@@ -264,6 +279,7 @@ impl Straight {
     fn evaluated<'py>(
         &self,
         py: Python<'py>,
+        site: &Site<'_>,
         entry: &Entry,
         inputs: Inputs<'_>,
         want: u64,
@@ -271,32 +287,30 @@ impl Straight {
         let Inputs { tensors, numbers, single, .. } = inputs;
         let negated = want & self.negated;
         let all = want != 0 && negated == want;
-        self.plain.get().run(py, single, |context| {
+        self.plain.get().run(py, site, single, |context| {
             let asked = if all { want | NEGATIVE } else { want };
             let found = results(entry, entry.evaluate(context, &tensors, &numbers, &[], asked)?, want);
-            let signed = found.into_iter().enumerate().map(|(n, array)| match array {
-                Some(array) if n > 0 && !all && negated >> (n - 1) & 1 != 0 => array.map(|x| -x).map(Some),
-                array => Ok(array),
-            });
-            signed.collect()
+            signed(context, found, if all { 0 } else { negated << 1 })
         })
     }
 
     /// The values of all parameters, each by its place.
     fn flattened<'py>(&self, given: &Bound<'py, PyTuple>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
-        let mut args = Vec::with_capacity(32);
+        let (mut args, plain) = (Vec::with_capacity(32), self.plain.get());
         if given.len() != self.groups.len() {
             return Ok(None);
         }
         for (x, group) in given.iter().zip(&self.groups) {
             match group {
-                None => args.push(x),
+                None => args.push(plain.inside(x)?),
                 Some(count) => {
                     let Ok(members) = x.cast_exact::<PyTuple>() else { return Ok(None) };
                     if members.len() != *count {
                         return Ok(None);
                     }
-                    args.extend(members.iter());
+                    for x in members.iter() {
+                        args.push(plain.inside(x)?);
+                    }
                 }
             }
         }
@@ -314,7 +328,7 @@ impl Straight {
         let given = if x.is_none() { None } else { plain.view(x)? };
         let single = given.as_ref().is_none_or(|cell| cell.shape().len() == 2);
         let cell = match &given {
-            None if x.is_none() => unit_cell(dtype),
+            None if x.is_none() && plain.is_readable() => unit_cell(dtype),
             Some(cell) if *cell.shape() == [3, 3] => View::new(cell.data(), &[1, 3, 3]).ok(),
             Some(cell) if matches!(cell.shape(), [n, 3, 3] if *n > 0) => Some(cell.clone()),
             _ => None,
@@ -333,7 +347,7 @@ impl Straight {
         &self,
         args: &'a [Bound<'_, PyAny>],
         list: Option<&'a List<'_>>,
-        constants: &'a [OnceCell<Array>],
+        constants: &'a Constants<'_>,
     ) -> PyResult<Option<Inputs<'a>>> {
         let plain = self.plain.get();
         let (mut tensors, mut numbers) =
@@ -341,7 +355,7 @@ impl Straight {
         // Without a cutoff all pairs of open systems count, which may have no cell.
         let mut may_be_open = false;
         let (mut dtype, mut systems, mut single, mut in_graph, mut cutoff) = (None, 1, true, false, f64::NAN);
-        for source in &self.sources {
+        for (n, source) in self.sources.iter().enumerate() {
             let view = match *source {
                 Source::Array(at, axes) => {
                     let Some(view) = plain.view(&args[at.0])?.filter(|view| view.shape().len() == axes)
@@ -367,15 +381,20 @@ impl Straight {
                     (systems, single) = (cell.0.shape()[0], cell.1);
                     in_graph |= !args[at.0].is_none() && plain.requires_graph(&args[at.0])?;
                     may_be_open = is_optional
-                        && (args[at.0].is_none() || periodic_axes(&cell.0).as_flattened().contains(&false));
+                        && (args[at.0].is_none()
+                            || !plain.is_readable()
+                            || periodic_axes(&cell.0).as_flattened().contains(&false));
                     Some(cell.0)
                 }
-                Source::PerSystem(at, n, is_number) => {
+                Source::PerSystem(at, is_number) => {
                     let x = &args[at.0];
                     match (number(x), dtype) {
                         (Some(x), Some(dtype)) => {
                             let x = if is_number && x == 0.0 { unsplit(dtype == DType::F32) } else { x };
-                            Some(constants[n].get_or_init(|| Array::filled(dtype, &[systems], x)).view())
+                            if !(x > 0.0 && x.is_finite()) {
+                                return Ok(None);
+                            }
+                            constants.filled(n, dtype, systems, x)
                         }
                         _ if is_number => return Ok(None),
                         _ => {
@@ -387,9 +406,9 @@ impl Straight {
                         }
                     }
                 }
-                Source::Zero => View::new(Data::F64(&[]), &[0]).ok(),
+                Source::Zero => constants.absent(n, dtype.unwrap_or(DType::F64)),
                 Source::SystemOf(at, of) if args[at.0].is_none() && systems == 1 => {
-                    one_system(tensors[of].shape()[0])
+                    constants.one_system(n, tensors[of].shape()[0])
                 }
                 // Of one cell for all the indices say how many systems there are.
                 Source::SystemOf(_, 0) if single => None,
@@ -403,8 +422,8 @@ impl Straight {
                         Part::Others => list.columns(plain)?,
                         Part::Shifts => list.images(plain)?,
                         _ => {
-                            // A search has made it full.
-                            numbers.push(list.found.as_ref().map_or(0, |_| CHECKED.cast_unsigned()));
+                            let is_checked = list.is_checked(plain);
+                            numbers.push(if is_checked { CHECKED.cast_unsigned() } else { 0 });
                             continue;
                         }
                     }
@@ -459,22 +478,22 @@ impl Straight {
         args: &[Bound<'py, PyAny>],
         list: Option<&List<'py>>,
         inputs: &Inputs<'_>,
-        constants: &[OnceCell<Array>],
+        constants: &Constants<'_>,
     ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
         let (py, positions) = (mode.py(), &args[0]);
         let mut numbers = inputs.numbers.iter();
         let mut next = || numbers.next().copied().unwrap_or_default();
         let mut objects = Vec::with_capacity(self.sources.len());
-        for source in &self.sources {
+        for (n, source) in self.sources.iter().enumerate() {
             objects.push(match *source {
                 Source::Cell(at, _) if args[at.0].is_none() => return Ok(None),
                 Source::Cell(at, _) if args[at.0].getattr(intern!(py, "ndim"))?.extract::<usize>()? == 2 => {
                     args[at.0].call_method1(intern!(py, "unsqueeze"), (0,))?
                 }
-                Source::PerSystem(at, n, _) if number(&args[at.0]).is_some() => {
-                    let x = constants[n].get().and_then(|x| x.view().at(0));
-                    mode.call_method1(intern!(py, "constant"), (x, positions, inputs.systems))?
-                }
+                Source::PerSystem(at, _) if number(&args[at.0]).is_some() => mode.call_method1(
+                    intern!(py, "constant"),
+                    (constants.number(n), positions, inputs.systems),
+                )?,
                 Source::Zero => mode.call_method1(intern!(py, "absent"), (positions,))?,
                 Source::SystemOf(at, of) if args[at.0].is_none() => {
                     let rows = inputs.tensors[of].shape()[0];
@@ -505,4 +524,15 @@ impl Straight {
         }
         Ok(Some(objects))
     }
+}
+
+/// The arrays of a device among a call's arguments and in its list.
+fn arrays_of<'a>(
+    args: &'a [Bound<'_, PyAny>],
+    list: Option<&'a List<'_>>,
+) -> Vec<(&'a DeviceArray, &'static str)> {
+    let of_list = list.into_iter().flat_map(|list| [&list.index, &list.columns, &list.images]);
+    let all = args.iter().chain(of_list).filter_map(|x| x.cast_exact().ok());
+    // A call that fails goes another way, which names them.
+    all.map(|array: &Bound<'_, DeviceArray>| (array.get(), "")).collect()
 }

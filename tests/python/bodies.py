@@ -6,8 +6,44 @@ from typing import Any
 
 import numpy as np
 
+import madelung.numpy as mn
 from madelung._functions.declare import FUNCTIONS
 from madelung._neighbors import Neighbors, flatten, unflatten
+
+ALPHA, CUTOFF, SIDE = 0.9, 3.0, 7.0
+FLAGS = ("compute_forces", "compute_charge_gradients", "compute_virial")
+
+
+def arguments(name: str, dtype: type, systems: int, has_cell: bool = True) -> dict:
+    """Everything that a function takes, as arrays of NumPy; `systems`: 0 for one that is no batch."""
+    rng = np.random.default_rng(3)
+    count = max(systems, 1)
+    r = (rng.random((12 * count, 3)) * SIDE).astype(dtype)
+    cell = (np.eye(3) * SIDE + rng.random((3, 3)) * 0.3).astype(dtype)
+    given = {"positions": r, "cell": cell if has_cell else None}
+    if systems:
+        given |= {"cell": np.stack([cell * (1 + 0.01 * b) for b in range(count)]).astype(dtype)}
+        given["batch_idx"] = np.repeat(np.arange(count, dtype=np.int32), 12)
+    of = {p.name for p in FUNCTIONS[name].parameters()}
+    batch = {k: given[k] for k in ("batch_idx",) if k in given}
+    if "neighbors" in of:
+        given["neighbors"] = mn.find_neighbors(r, CUTOFF, given["cell"], **batch)
+    charges = np.where(np.arange(len(r)) % 2, 1.0, -1.0).astype(dtype)
+    waves, wave_idx = mn.generate_miller_indices(given["cell"] if has_cell else cell, 3.0)
+    known = {
+        "charges": charges,
+        "types": (np.arange(len(r)) % 2).astype(np.int32),
+        "alpha": ALPHA,
+        "cutoff": CUTOFF,
+        "miller_indices": waves,
+        "miller_batch_idx": wave_idx,
+        "mesh_dimensions": (8, 9, 10),
+        "spline_order": 4,
+    }
+    tables = {
+        p.name: np.array([[0.7, 0.9], [0.9, 1.1]], dtype) for p in FUNCTIONS[name].parameters() if p.shape == ("K", "K")
+    }
+    return given | {k: v for k, v in known.items() if k in of} | tables
 
 
 def passed(name: str, given: dict[str, Any]) -> tuple[Any, ...]:

@@ -207,6 +207,11 @@ def filled(shape: Sequence[int], dtype: Any, x: float, stream: _native.DeviceStr
     return Array(_native.device_filled(list(shape), np.dtype(dtype).name, x, stream))
 
 
+def constant(count: int, dtype: Any, x: float, stream: _native.DeviceStream) -> Array:
+    """One number everywhere, as an input of ops that nobody gets: kept for later calls on the stream."""
+    return Array(_native.device_constant(count, np.dtype(dtype).name, x, stream))
+
+
 def stream_of(stream: Any, device: int | None) -> _native.DeviceStream:
     """The stream of a device that a caller means: a handle, or any library's object for one. None: of its device."""
     _cuda.prepare()

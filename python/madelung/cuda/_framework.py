@@ -18,13 +18,13 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung import _neighbors as _found
 from madelung._functions import lists
-from madelung._functions.bound import refuse_foreign
+from madelung._functions.bound import refuse_foreign, straight_calls
 from madelung._functions.declare import ARRAYS, FUNCTIONS, Parameter
 from madelung._functions.framework import Common, made_once, with_unit_cells
 from madelung._neighbors import Neighbors
 from madelung._schema import FULL, VALUE
 from madelung.cuda import _neighbors
-from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, asarray, is_given, part
+from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, asarray, is_given, part, stream_of
 from madelung.cuda._ops import OPS
 from madelung.cuda._stream import Stream
 from madelung.numpy._framework import Numpy
@@ -74,7 +74,7 @@ class Cuda(Stream, Common):
         """A number for each system, as `per_system` gives it."""
         if isinstance(x, Array):
             return x
-        return self.uploaded(np.array(x, dtype)) if len(set(x)) > 1 else self.filled((len(x),), dtype, sum(x[:1]))
+        return self.uploaded(np.array(x, dtype)) if len(set(x)) > 1 else self.constant(len(x), dtype, sum(x[:1]))
 
     search = counted = op
 
@@ -144,7 +144,7 @@ class Cuda(Stream, Common):
         return self.filled(tuple(shape), like.dtype, x)
 
     def absent(self, like: Array) -> Array:
-        return self.filled((0,), like.dtype, 0.0)
+        return self.constant(0, like.dtype, 0.0)
 
     def axes(self, name: str, x: Any, system: System) -> Array:
         """See `Framework`; read, but for integers of each system."""
@@ -154,7 +154,7 @@ class Cuda(Stream, Common):
         return self.indices(_found.axes_of_systems(name, self.value(name, x), system.systems), system.positions)
 
     def one_system(self, like: Any, rows: int) -> Array:
-        return self.filled((rows,), np.int32, 0.0)
+        return self.constant(rows, np.int32, 0.0)
 
     def segments(self, arrays: dict[str, Any], segment_idx: Any, num_segments: Any) -> tuple[list[Any], Any, int]:
         """See `Framework`; without a number of segments the last index is read."""
@@ -186,14 +186,15 @@ class Cuda(Stream, Common):
         atoms, (neighbors, *lists) = len(system.positions), lists
         if neighbors is not None:
             *arrays, kind = _found.checked(neighbors, atoms, cutoff, lists)
-            return *arrays, kind if own else FULL
+            return *arrays, kind if own else _neighbors.kind_of(*arrays)
         there = [x is not None for x in lists[:5]]
         if there == [True, True, True, False, False] and lists[5] is None and lists[6] is False:
             pairs = self.integers("neighbor_list", lists[0], (2, "P"))
             count = pairs.shape[1]
             shifts = self.integers("neighbor_shifts", lists[2], (count, 3))
             ptr = self.integers("neighbor_ptr", lists[1], (atoms + 1,))
-            return ptr, part(pairs, count, (count,)), shifts, FULL
+            columns = part(pairs, count, (count,))
+            return ptr, columns, shifts, _neighbors.kind_of(ptr, columns, shifts)
         found = check.neighbors(atoms, *(self.value("", x) for x in lists[:5]), *lists[5:])
         if found is None:
             return None
@@ -305,6 +306,11 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
 
     The first of them lies on the device where the call runs.
     """
+    straight, first = STRAIGHT.get(body), given[0]
+    if straight is not None and isinstance(first, Array):
+        found = straight(given, stream_of(stream, first.device))
+        if found is not NotImplemented:
+            return found
     refuse_foreign("cuda", body, None, given)
     places = _arrays_of(body.__name__)
     arrays = {p.name: given[n] if k is None else given[n][k] for n, k, p in places}
@@ -316,7 +322,14 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
     for n, k, p in places:
         x = there.get(p.name, arrays[p.name])
         items[n] = x if k is None else (*items[n][:k], x, *items[n][k + 1 :])
+    if straight is not None and any(x is not arrays[name] for name, x in there.items()):
+        found = straight(tuple(items), on)
+        if found is not NotImplemented:
+            return found
     return body(Cuda(on), *items)
+
+
+STRAIGHT = straight_calls(_native.Plain.of_cuda(Array))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung._functions.framework import Found
 from madelung._neighbors import Neighbors, axes_of
-from madelung._schema import CHECKED, VALUE
+from madelung._schema import CHECKED, FULL, VALUE
 from madelung.cuda._arrays import Array, part
 from madelung.cuda._ops import OPS
 from madelung.cuda._stream import Stream
@@ -26,7 +26,16 @@ def searched(
 def _search(on: Stream, atoms: tuple[Any, ...], half: bool, capacity: int | None) -> list[Any]:
     """Pairs (2, P), where those of each atom begin, and images. Waits for their number without a capacity."""
     rest = (half, -1 if capacity is None else capacity, 0)
-    return OPS["neighbor_search"].run(VALUE, (*atoms, *rest), on.stream)
+    pairs, ptr, shifts = OPS["neighbor_search"].run(VALUE, (*atoms, *rest), on.stream)
+    if not half:
+        ptr._native.found_list(pairs._native, shifts._native)
+    return [pairs, ptr, shifts]
+
+
+def kind_of(ptr: Array, columns: Array, images: Array) -> int:
+    """The kind of a full list, whose check is left out where a search has made it and nobody can have written to it."""
+    is_checked = ptr._native.is_checked_list(columns._native, images._native)
+    return FULL + CHECKED if is_checked else FULL
 
 
 def pair_vectors(on: Stream, found: Found, kind: int) -> list[Any]:

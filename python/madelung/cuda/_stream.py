@@ -9,7 +9,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung.cuda._arrays import Array, filled, part, uploaded
+from madelung.cuda._arrays import Array, constant, filled, part, uploaded
 from madelung.numpy._framework import Numpy
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -29,6 +29,10 @@ class Stream:
     def filled(self, shape: tuple[int, ...], dtype: Any, value: float) -> Array:
         """An array of one value."""
         return filled(shape, dtype, value, self.stream)
+
+    def constant(self, count: int, dtype: Any, value: float) -> Array:
+        """An input of ops that is one number everywhere, for calls that nothing is wrong with; not to be returned."""
+        return constant(count, dtype, value, self.stream)
 
     def write(self, out: Array, x: Array) -> None:
         """Writes the elements of an array to another one that has as many."""
@@ -102,7 +106,7 @@ class Stream:
         if batch_idx is None:
             if systems not in (None, 1):
                 check.refuse("batch_idx", f"the system of each atom, as there are {systems} cells", "None")
-            return self.filled((atoms,), np.int32, 0.0), 1
+            return self.constant(atoms, np.int32, 0.0), 1
         idx = self.integers("batch_idx", batch_idx, (atoms,))
         if systems is None:
             systems = check.named_systems(part(idx, atoms - 1, (1,)).numpy(), atoms) if atoms else 0

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyTuple, PyType};
 use std::sync::OnceLock;
 
+use crate::device::DeviceArray;
 use crate::plain::Plain;
 
 /// Neighbour list of a call.
@@ -32,7 +33,7 @@ pub(super) struct Found<'py> {
 
 impl<'py> List<'py> {
     /// The list of a class `of`.
-    pub(super) fn of(x: &Bound<'py, PyAny>, of: &Py<PyType>) -> PyResult<Option<Self>> {
+    pub(super) fn of(x: &Bound<'py, PyAny>, of: &Py<PyType>, plain: &Plain) -> PyResult<Option<Self>> {
         let py = x.py();
         if !x.get_type().is(of) {
             return Ok(None);
@@ -41,9 +42,9 @@ impl<'py> List<'py> {
         let (cutoff, atoms) = (x.getattr(intern!(py, "cutoff"))?, x.getattr(intern!(py, "atoms"))?);
         let (Ok(cutoff), Ok(atoms)) = (cutoff.extract(), atoms.extract()) else { return Ok(None) };
         Ok(Some(Self {
-            index: x.getattr(intern!(py, "index"))?,
-            columns: x.getattr(intern!(py, "columns"))?,
-            images: x.getattr(intern!(py, "images"))?,
+            index: plain.inside(x.getattr(intern!(py, "index"))?)?,
+            columns: plain.inside(x.getattr(intern!(py, "columns"))?)?,
+            images: plain.inside(x.getattr(intern!(py, "images"))?)?,
             found: Some(Found { cell: x.getattr(intern!(py, "cell"))?, pbc, cutoff, atoms }),
         }))
     }
@@ -55,6 +56,20 @@ impl<'py> List<'py> {
         is_there.then_some(Self { index, columns, images, found: None })
     }
 
+    /// Whether calls need not check it: a search has made it, and on a device nobody else can have written to it.
+    pub(super) fn is_checked(&self, plain: &Plain) -> bool {
+        if plain.is_readable() {
+            return self.found.is_some();
+        }
+        let array = |x: &Bound<'py, PyAny>| x.cast_exact::<DeviceArray>().ok().cloned();
+        match [&self.index, &self.columns, &self.images].map(array) {
+            [Some(ptr), Some(columns), Some(images)] => {
+                ptr.get().is_checked_list(columns.get(), images.get())
+            }
+            _ => false,
+        }
+    }
+
     /// The images. Those of plain arrays in three integers each.
     pub(super) fn images<'a>(&'a self, plain: &Plain) -> PyResult<Option<View<'a>>> {
         if self.found.is_some() {
@@ -63,8 +78,8 @@ impl<'py> List<'py> {
         Ok(plain.view(&self.images)?.filter(|images| matches!(images.shape(), [_, 3])))
     }
 
-    /// The columns. Those of plain arrays only where the first row of the pairs fits the offsets, and where there are fewer
-    /// pairs than [`Plain::most_pairs`].
+    /// The columns. Those of plain arrays, where values can be read, only where the first row of the pairs fits the offsets,
+    /// and where there are fewer pairs than [`Plain::most_pairs`].
     pub(super) fn columns<'a>(&'a self, plain: &Plain) -> PyResult<Option<View<'a>>> {
         if self.found.is_some() {
             return plain.memory(&self.columns);
@@ -72,6 +87,9 @@ impl<'py> List<'py> {
         let (Some(columns), offsets) = (plain.view(&self.columns)?, plain.view(&self.index)?) else {
             return Ok(None);
         };
+        if let (false, [2, count]) = (plain.is_readable(), columns.shape()) {
+            return Ok(columns.rows(1, 1).and_then(|row| View::new(row.data(), &[*count])).ok());
+        }
         Ok(match (columns.data(), columns.shape(), offsets.map(|offsets| offsets.data())) {
             (Data::I32(pairs), [2, count], Some(Data::I32(ptr))) if *count < plain.most_pairs() => {
                 let (rows, columns) = pairs.split_at(*count);
@@ -89,9 +107,11 @@ impl<'py> List<'py> {
 }
 
 impl Found<'_> {
-    /// Whether it was made in a cell of these values; None: without one.
+    /// Whether it was made in a cell of these values, as far as they can be read; None: without one.
     pub(super) fn is_of(&self, cell: Option<&View<'_>>, plain: &Plain) -> PyResult<bool> {
-        let Some(cell) = cell else { return Ok(self.cell.is_none()) };
+        let Some(cell) = cell.filter(|_| plain.is_readable()) else {
+            return Ok(self.cell.is_none() == cell.is_none());
+        };
         let systems = if cell.shape().len() == 2 { 1 } else { cell.shape()[0] };
         let same = |other: View<'_>| match (cell.data(), other.data()) {
             _ if other.shape() != [systems, 3, 3] => false,

@@ -19,9 +19,9 @@ pub(super) enum Source {
     /// The cell, of all systems or of each; whether it may be left out, as the sum over pairs of a molecule is the same in
     /// any.
     Cell(Place, bool),
-    /// A number of each system, or of all; which of these inputs it is; and whether it is one number, of which 0, its default,
-    /// says that nothing is split by it.
-    PerSystem(Place, usize, bool),
+    /// A number of each system, or of all; and whether it is one number, of which 0, its default, says that nothing is split
+    /// by it.
+    PerSystem(Place, bool),
     /// An array that is zero in every call.
     Zero,
     /// The system of each row of a tensor of this number; None where there is one system.
@@ -36,9 +36,6 @@ pub(super) enum Source {
     /// The distance from which energies go to zero.
     Taper(Place),
 }
-
-/// Most inputs of an op with a number of each system.
-pub(super) const NUMBERS: usize = 4;
 
 impl Source {
     pub(super) fn places(&self) -> Vec<Place> {
@@ -85,7 +82,7 @@ pub(super) fn sources(entry: &Entry, parameters: &Parameters<'_>) -> PyResult<Ve
         _ => &[],
     };
     let systems = args.iter().position(|arg| arg.name == "cell").and_then(|arg| shape(arg).first());
-    let (mut numbers_of_systems, mut tensors) = (0..NUMBERS, 0);
+    let mut tensors = 0;
     let source = |input: &Input| {
         let before = tensors;
         tensors += usize::from(input.kind == Type::Tensor);
@@ -97,16 +94,9 @@ pub(super) fn sources(entry: &Entry, parameters: &Parameters<'_>) -> PyResult<Ve
                 Source::Cell(at, !parameters[at.0].1.is_empty())
             }
             (Part::Real, name) if shape.len() == 1 && shape.first() == systems => {
-                let number = numbers_of_systems.next();
-                let none =
-                    || exception(Error::argument(name, format!("at most {NUMBERS} such inputs"), "more"));
                 let at = of(name)?;
                 let is_zero = |default: &Bound<'_, PyAny>| default.extract::<f64>().is_ok_and(|x| x == 0.0);
-                Source::PerSystem(
-                    at,
-                    number.ok_or_else(none)?,
-                    parameters[at.0].1.first().is_some_and(is_zero),
-                )
+                Source::PerSystem(at, parameters[at.0].1.first().is_some_and(is_zero))
             }
             (Part::Ints, "miller") => Source::Array(of("miller_indices")?, shape.len()),
             (Part::Real | Part::Ints, name) => Source::Array(of(name)?, shape.len()),
