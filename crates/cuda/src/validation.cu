@@ -122,6 +122,8 @@ __device__ inline void check_element(const Item& item, long long i, unsigned* wo
     const long long end = ((const int*)item.data)[i];
     ((long long*)item.ptr)[i] = end;
     if (end > item.limit) raise_in(word, 2, item.param);
+    // The mark of a list that is out of date, of which nothing else may be looked at.
+    if (end < 0) raise_in(word, 10, item.param);
   } else if (item.rule == 9) {
     if (item.type == 8) ((long long*)item.data)[i] = item.limit;
     else if (item.type == 4) ((int*)item.data)[i] = int(item.limit);

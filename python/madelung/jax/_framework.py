@@ -249,7 +249,8 @@ class Jax(Common):
                 stale = _found.differs(neighbors.cell, h)
                 if stale is not False:
                     index = index.at[0].set(jnp.where(stale, _found.STALE, index[0]))
-                return index, columns, images, kind if neighbors.form == "clusters" else FULL
+                # Arrays never change, so it is what the search has made, but for the mark, which ops look at.
+                return index, columns, images, kind
             reference = None if neighbors.cell is None else np.asarray(neighbors.cell)
             if _found.differs(reference, np.asarray(h)):
                 _found.refuse_cell()

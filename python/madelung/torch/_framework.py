@@ -19,6 +19,7 @@ from madelung.torch import _ops, _search
 from madelung.torch._autograd import _transforms_active
 from madelung.torch._calls import Calls
 from madelung.torch._energies import Energies
+from madelung.torch._lists import is_checked
 from madelung.torch._specialised import not_compiled
 
 Given, Result = ParamSpec("Given"), TypeVar("Result")
@@ -143,11 +144,27 @@ class _Mode(Calls):
         """The inputs of an op that make up neighbours. Those of another cell are marked as stale."""
         atoms = system.positions.shape[0] if cls.reads_sizes else getattr(neighbors, "atoms", None)
         index, columns, images, kind = _found.checked(neighbors, atoms, cutoff, others)
-        stale = not own and _found.differs(neighbors.cell, system.lattice.detach())
-        if stale is not False:
-            index = torch.cat([torch.where(stale, _found.STALE, index[:1]), index[1:]])
+        if own:
+            return index, columns, images, kind
         # Others may have written to the arrays of a device, where the host does not look at them.
-        return index, columns, images, kind if own or columns.is_cpu else FULL
+        is_checked = columns.is_cpu or cls.is_checked((index, columns, images), FULL, atoms)
+        stale = not cls.is_made_in(neighbors.cell, system.cell) and _found.differs(
+            neighbors.cell, system.lattice.detach()
+        )
+        if stale is not False:
+            # Of a list that is checked ops look at the mark alone.
+            index = torch.cat([torch.where(stale, _found.STALE, index[:1]), index[1:]])
+        return index, columns, images, kind if is_checked else FULL
+
+    @staticmethod
+    def is_checked(arrays: tuple[Any, ...], kind: int, atoms: int) -> bool:
+        """Whether a list on a device is known to be one."""
+        return False
+
+    @staticmethod
+    def is_made_in(reference: Any, cell: torch.Tensor) -> bool:
+        """Whether a list is known to be one of this cell."""
+        return False
 
     @classmethod
     def energies(cls, op: str, system: System, reals: Any, rest: Any, outputs: Any) -> Any:
@@ -338,13 +355,14 @@ class Device(_Made):
     """
 
     keeps_room, searched = True, staticmethod(_search.searched)
-    find_neighbors = staticmethod(_search.find_neighbors)
+    find_neighbors, is_made_in = staticmethod(_search.find_neighbors), staticmethod(_search.is_made_in)
+    is_checked = staticmethod(is_checked)
 
     @staticmethod
     def one_system(like: torch.Tensor, n: Any) -> torch.Tensor:
         if n > given.KEPT or _is_passing(like):
             return _Made.one_system(like, n)
-        return _zeros_on(n, like.device, _stream(like))
+        return _zeros_on(n, like.device, given.stream_of(like))
 
     @staticmethod
     def absent(like: torch.Tensor) -> torch.Tensor:
@@ -354,7 +372,7 @@ class Device(_Made):
     def constant(value: float, like: torch.Tensor, systems: int) -> torch.Tensor:
         if _is_passing(like):
             return _Made.constant(value, like, systems)
-        return _constant_on(value, like.dtype, systems, like.device, _stream(like))
+        return _constant_on(value, like.dtype, systems, like.device, given.stream_of(like))
 
     @staticmethod
     def systems(positions: Any, charges: Any, cell: Any, batch_idx: Any) -> int:
@@ -368,14 +386,14 @@ class Device(_Made):
         given.refuse_in_capture("alpha", "a number or a tensor", like, f"{len(values)} numbers")
         if _is_fake(like):
             return like.new_tensor(values)
-        return _numbers_on(values, like.dtype, like.device, _stream(like))
+        return _numbers_on(values, like.dtype, like.device, given.stream_of(like))
 
     @staticmethod
     def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Tensor, torch.Tensor]:
         """See `Eager.waves`; the cell is read."""
         given.refuse_in_capture("miller_indices", "what `generate_miller_indices` returns", cell)
         cells = given.cells_of(cell, systems).tobytes()
-        return _waves_on(cells, tuple(k_cutoff), cell.device, _stream(cell))
+        return _waves_on(cells, tuple(k_cutoff), cell.device, given.stream_of(cell))
 
     @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, ...]:
@@ -429,11 +447,6 @@ class Device(_Made):
         rows, order = torch.sort(rows, stable=True)
         starts = torch.arange(atoms + 1, dtype=rows.dtype, device=device)
         return torch.searchsorted(rows, starts), columns[order], shifts[order]
-
-
-def _stream(like: torch.Tensor) -> int:
-    """The stream that PyTorch puts work on, where a tensor lies."""
-    return torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
 
 
 # The copies on a device of tensors that are kept on the host. Those of each stream are its own: PyTorch's allocator

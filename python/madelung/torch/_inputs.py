@@ -265,8 +265,12 @@ def waves(cell: Any, k_cutoff: Sequence[float], systems: int) -> tuple[torch.Ten
 def kept(make: Any, key: Any, like: torch.Tensor) -> tuple[Any, ...]:
     """See `Framework`; on a device for each stream, as its memory is reused in the order of that."""
     refuse_in_capture("miller_indices", "it, `alpha` and `cutoff`", like)
-    stream = torch.cuda.current_stream(like.device).cuda_stream if like.is_cuda else 0
-    return _kept(make, key, like.dtype, like.device, stream)
+    return _kept(make, key, like.dtype, like.device, stream_of(like))
+
+
+def stream_of(like: torch.Tensor) -> int:
+    """The stream that PyTorch puts work on, where a tensor lies: without the object that `torch.cuda` makes of it."""
+    return torch._C._cuda_getCurrentRawStream(like.device.index) if like.is_cuda else 0
 
 
 @lru_cache(maxsize=8)

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from madelung._schema import CHECKED
 from madelung.torch._schema import Op
 
@@ -38,18 +40,38 @@ class Lists:
         marked, pending, dims = list(args), [], self.op.dims(args)
         for n, columns in zip(self.starts, self.columns):
             arrays, kind = args[n : n + 3], args[n + 3]
-            # Tensors of inference mode do not tell when they are changed, and fake ones have no place.
             few = arrays[1].numel() < MANY and not arrays[1].is_cuda
-            if kind & CHECKED or few or any(x.is_inference() or hasattr(x, "fake_mode") for x in arrays):
+            if kind & CHECKED or few or not all(map(tells, arrays)):
                 continue
-            state = (kind, dims[columns], [(x._version, x.data_ptr(), x.shape) for x in arrays])
-            refs, before = _checked.get(id(arrays[1]), ((), None))
-            if before == state and all(ref() is x for ref, x in zip(refs, arrays)):
+            state = state_of(arrays, kind, dims[columns])
+            if _is_known(arrays, state):
                 marked[n + 3] = kind | CHECKED
             elif arrays[1].is_cpu:
                 # Errors on a device are not known when a call ends.
                 pending.append((arrays, state))
         return marked, pending
+
+
+def tells(x: Any) -> bool:
+    """Whether a tensor tells when it is changed: those of inference mode do not, and fake ones have no place."""
+    return not (x.is_inference() or hasattr(x, "fake_mode"))
+
+
+def state_of(arrays: Sequence[Any], kind: int, columns: int) -> Any:
+    """What a list is as long as nobody has changed it."""
+    return kind, columns, [(x._version, x.data_ptr(), x.shape) for x in arrays]
+
+
+def _is_known(arrays: Sequence[Any], state: Any) -> bool:
+    refs, before = _checked.get(id(arrays[1]), ((), None))
+    return before == state and all(ref() is x for ref, x in zip(refs, arrays))
+
+
+def is_checked(arrays: Sequence[Any], kind: int, columns: int) -> bool:
+    """Whether a list was checked, and has not changed since."""
+    if torch._C._are_functorch_transforms_active() or not all(map(tells, arrays)):
+        return False
+    return _is_known(arrays, state_of(arrays, kind, columns))
 
 
 def remember(pending: list[Any]) -> None:

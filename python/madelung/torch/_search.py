@@ -22,7 +22,7 @@ from madelung.numpy._framework import Numpy
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 from madelung.torch._autograd import _transforms_active
-from madelung.torch._lists import remember
+from madelung.torch._lists import remember, state_of, tells
 
 is_compiling = torch.compiler.is_compiling
 
@@ -38,6 +38,28 @@ def columns_of(pairs: Any) -> Any:
     """The second row of a list."""
     known = _columns.get(id(pairs))
     return known[1] if known is not None and known[0]() is pairs else pairs[1]
+
+
+# For each cell of a list that was found here, by its identity: the tensor that it is a copy of, and the state of that
+# one. Both are held weakly.
+_cells: dict[int, tuple[Any, ...]] = {}
+
+
+def _remember_cell(copy: Tensor, cell: Tensor) -> None:
+    key = id(copy)
+    of = weakref.ref(copy, lambda _: _cells.pop(key, None))
+    _cells[key] = (of, weakref.ref(cell), cell._version, cell.data_ptr())
+
+
+def is_made_in(reference: Any, cell: Tensor) -> bool:
+    """Whether the cell of a list is a copy of a tensor that has not changed since, for which no value has to be read.
+
+    A graph that is captured runs with later values.
+    """
+    known = _cells.get(id(reference))
+    if known is None or known[0]() is not reference or known[1]() is not cell or given.is_captured(cell):
+        return False
+    return known[2:] == (cell._version, cell.data_ptr())
 
 
 def searched_on_host(
@@ -166,7 +188,7 @@ def _remember(pairs: Tensor, ptr: Tensor, shifts: Tensor, atoms: int) -> None:
     columns = pairs.detach()[1]
     _columns[key] = (weakref.ref(pairs, lambda _: _columns.pop(key, None)), columns)
     arrays = (ptr, columns, shifts)
-    remember([(arrays, (FULL, atoms, [(x._version, x.data_ptr(), x.shape) for x in arrays]))])
+    remember([(arrays, state_of(arrays, FULL, atoms))])
 
 
 def _periodic(pbc: Any, cell: Any, positions: Tensor) -> tuple[Tensor, int]:
@@ -233,5 +255,8 @@ def find_neighbors(
     given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
     cutoff = check.largest(cutoff)
     found = _search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, False, None)
-    arrays = (found.ptr, columns_of(found.pairs), found.shifts, _kept(cell), None)
+    at = _kept(cell)
+    if at is not None and tells(cell):
+        _remember_cell(at, cell)
+    arrays = (found.ptr, columns_of(found.pairs), found.shifts, at, None)
     return Neighbors(*arrays, "rows", len(positions), float(cutoff), axes_of(pbc, cell))

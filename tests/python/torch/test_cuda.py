@@ -15,6 +15,8 @@ import torch
 import madelung
 import madelung.torch as mt
 from conftest import DEVICE
+from madelung._schema import CHECKED, FULL
+from madelung.torch._framework import Device
 
 pytestmark = pytest.mark.skipif(DEVICE != "cuda", reason="not asked for: MADELUNG_TEST_DEVICE=cuda")
 
@@ -283,6 +285,46 @@ def test_errors_of_values_are_told_when_asked() -> None:
     assert mt.ewald_summation(r, q, h, **given).isnan().all()
     with pytest.raises(ValueError, match="positions`: expected finite numbers"):
         madelung.check_device()
+
+
+def seen_kinds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The kinds of the lists of searches that calls take from here on."""
+    kinds: list[int] = []
+    checked = Device.found.__func__
+
+    def found(cls: Any, *args: Any) -> Any:
+        *arrays, kind = checked(cls, *args)
+        kinds.append(kind)
+        return *arrays, kind
+
+    monkeypatch.setattr(Device, "found", classmethod(found))
+    return kinds
+
+
+def test_lists_of_a_search_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = seen_kinds(monkeypatch)
+    r, q, h = salt()
+    neighbors, given = mt.find_neighbors(r, CUTOFF, h), {"alpha": ALPHA, "cutoff": CUTOFF, **EVERYTHING}
+    expected = mt.ewald_real_space(r, q, h, **given, **neighbors.lists)
+    # The cell of the search, an equal one, and one that is written to and back again.
+    assert equal(mt.ewald_real_space(r, q, h, neighbors=neighbors, **given), expected)
+    assert equal(mt.ewald_real_space(r, q, h.clone(), neighbors=neighbors, **given), expected)
+    h.mul_(2.0).mul_(0.5)
+    assert equal(mt.ewald_real_space(r, q, h, neighbors=neighbors, **given), expected)
+    assert kinds == [FULL + CHECKED] * 3
+    # In another cell it is out of date, as it is after that of the search has changed.
+    for cell in (1.1 * h, h.mul_(1.1)):
+        assert all(x.isnan().all() for x in mt.ewald_real_space(r, q, cell, neighbors=neighbors, **given))
+        with pytest.raises(ValueError, match="ewald_real_space.*pairs"):
+            madelung.check_device()
+    assert kinds == [FULL + CHECKED] * 5
+    h.copy_(neighbors.cell[0])
+    # What others have written to is looked at.
+    neighbors.columns[0] += 1
+    assert mt.ewald_real_space(r, q, h, neighbors=neighbors, **given)[0].isnan().all()
+    with pytest.raises(ValueError, match="a full list"):
+        madelung.check_device()
+    assert kinds[5:] == [FULL]
 
 
 def test_devices() -> None:
