@@ -5,6 +5,7 @@ No array library is needed: arrays from outside speak DLPack or have a `__cuda_a
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -29,6 +30,19 @@ _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
 # Of copies of NumPy's arrays, and those that libraries name as NumPy does.
 _DTYPES = tuple(map(np.dtype, ("f8", "f4", "i8", "i4")))
 _CARRIED = (*_DTYPES, *map(np.dtype, ("?", "i1", "i2", "u1", "u2", "u4", "u8", "f2", "c8", "c16")))
+
+
+# NumPy makes a dtype of a name, and the name of one, anew each time.
+@functools.cache
+def _dtype_of(name: str) -> np.dtype:
+    return _bfloat16() if name == "bfloat16" else np.dtype(name)
+
+
+@functools.cache
+def _name_of(dtype: Any) -> str:
+    return np.dtype(dtype).name
+
+
 
 # For errors: the expected arrays.
 ON_DEVICE = "an array in the memory of a CUDA device (`madelung.cuda.asarray` copies NumPy's)"
@@ -60,8 +74,7 @@ class Array:
     @property
     def dtype(self) -> np.dtype:
         """The type of the elements, as NumPy has it: bfloat16 is that of `ml_dtypes`."""
-        name = self._native.dtype
-        return _bfloat16() if name == "bfloat16" else np.dtype(name)
+        return _dtype_of(self._native.dtype)
 
     @property
     def ndim(self) -> int:
@@ -204,12 +217,12 @@ def uploaded(host: Any, stream: _native.DeviceStream) -> Array:
 
 def filled(shape: Sequence[int], dtype: Any, x: float, stream: _native.DeviceStream) -> Array:
     """One number everywhere."""
-    return Array(_native.device_filled(list(shape), np.dtype(dtype).name, x, stream))
+    return Array(_native.device_filled(list(shape), _name_of(dtype), x, stream))
 
 
 def constant(count: int, dtype: Any, x: float, stream: _native.DeviceStream) -> Array:
     """One number everywhere, as an input of ops that nobody gets: kept for later calls on the stream."""
-    return Array(_native.device_constant(count, np.dtype(dtype).name, x, stream))
+    return Array(_native.device_constant(count, _name_of(dtype), x, stream))
 
 
 def stream_of(stream: Any, device: int | None) -> _native.DeviceStream:
@@ -253,6 +266,8 @@ _STREAMS = "the handle of a stream, or an object with `__cuda_stream__`, `cuda_s
 
 def is_given(x: Any) -> bool:
     """Whether it says that it lies in the memory of a CUDA device."""
+    if x is None:
+        return False
     return isinstance(x, Array) or _device_of(x) is not None or _interface(x) is not None
 
 
@@ -332,7 +347,7 @@ def viewed(
 ) -> Array:
     """Memory of a stream's device as an array, which may be used while somebody else keeps it."""
     layout = (address, tuple(shape), None)
-    return Array(_native.device_from_address(name, read_only, layout, dtype.name, stream.device, stream, None))
+    return Array(_native.device_from_address(name, read_only, layout, _name_of(dtype), stream.device, stream, None))
 
 
 def _from_interface(name: str, x: Any, device: int) -> Array:
@@ -354,4 +369,4 @@ def _from_interface(name: str, x: Any, device: int) -> Array:
     written = None if stream is None else stream_of(stream, device)
     strides = interface.get("strides")
     layout = (operator.index(address), shape, None if strides is None else tuple(strides))
-    return Array(_native.device_from_address(name, bool(read_only), layout, dtype.name, device, written, x))
+    return Array(_native.device_from_address(name, bool(read_only), layout, _name_of(dtype), device, written, x))
