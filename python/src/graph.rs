@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::call::{compute, exception};
 use crate::captures::{self, Kept};
-use crate::device::DeviceStream;
+use crate::stream::DeviceStream;
 
 /// A graph, which is captured until [`DeviceGraph::end`].
 #[pyclass(frozen, module = "madelung._native")]

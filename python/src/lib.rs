@@ -20,6 +20,7 @@ mod plain_op;
 mod plan;
 mod signals;
 mod straight;
+mod stream;
 mod torch;
 
 use pyo3::prelude::*;
@@ -33,8 +34,8 @@ mod _native {
     use super::cuda::{check_device, cuda_devices, cuda_primitives, cuda_sources, set_library_folders};
     #[pymodule_export]
     use super::device::{
-        DeviceArray, DeviceStream, device_constant, device_filled, device_from_address, device_from_capsule,
-        device_of_pointer, device_upload, device_write, release_device_memory,
+        DeviceArray, device_constant, device_filled, device_from_address, device_from_capsule,
+        device_of_pointer, device_upload, device_write,
     };
     #[pymodule_export]
     use super::electrostatics::{LeastCharges, mesh_of_spacing, miller_indices, wave_lines};
@@ -66,6 +67,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::straight::{InGraph, Straight};
+    #[pymodule_export]
+    use super::stream::{DeviceStream, release_device_memory};
     #[pymodule_export]
     use super::torch::torch_init;
     #[pymodule_export]

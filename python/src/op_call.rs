@@ -13,7 +13,8 @@ use std::sync::OnceLock;
 
 use crate::call::{compute, exception};
 use crate::convert::{Numbers, given_any, lent};
-use crate::device::{DeviceArray, DeviceStream, with_arrays};
+use crate::device::{DeviceArray, with_arrays};
+use crate::stream::DeviceStream;
 
 /// The registries that frameworks call: ops, and searches.
 pub(crate) fn registries() -> Vec<&'static Registry> {

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use crate::call::{compute, exception};
 use crate::convert::given_any;
-use crate::device::{DeviceArray, Lane, with_arrays};
+use crate::device::{DeviceArray, with_arrays};
+use crate::stream::Lane;
 
 /// Pairs from which PyTorch remembers that a plain list has been checked: `MANY` of `madelung.torch`.
 const MANY: usize = 4096;
@@ -139,7 +140,9 @@ impl Plain {
     pub(crate) fn memory<'a>(&self, x: &'a Bound<'_, PyAny>) -> PyResult<Option<View<'a>>> {
         match &self.0 {
             Library::NumPy { types } => Ok(numpy_view(x, types)),
-            Library::Cuda(_) => Ok(x.cast_exact::<DeviceArray>().ok().and_then(|array| array.get().view("").ok())),
+            Library::Cuda(_) => {
+                Ok(x.cast_exact::<DeviceArray>().ok().and_then(|array| array.get().view("").ok()))
+            }
             Library::Torch(torch) => {
                 let of = x.get_type();
                 if !torch.types.iter().any(|plain| of.is(plain)) {

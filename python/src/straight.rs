@@ -18,10 +18,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyNotImplemented, PyTuple, PyType};
 use std::sync::Arc;
 
-use crate::device::{DeviceArray, DeviceStream, Lane};
+use crate::device::DeviceArray;
 use crate::op_call::{member, results, signed};
 use crate::plain::{Plain, Site};
 use crate::plain_op::unpacked;
+use crate::stream::{DeviceStream, Lane};
 use constants::Constants;
 use given::{List, are_all, mesh, number, periodic_axes, unit_cell};
 use sources::{Others, Place, Source, others, place, sources};

@@ -43,7 +43,6 @@ def _name_of(dtype: Any) -> str:
     return np.dtype(dtype).name
 
 
-
 # For errors: the expected arrays.
 ON_DEVICE = "an array in the memory of a CUDA device (`madelung.cuda.asarray` copies NumPy's)"
 

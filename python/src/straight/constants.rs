@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::given::one_system;
-use crate::device::Lane;
+use crate::stream::Lane;
 
 /// The constants of a call, each by the number of its input.
 pub(super) struct Constants<'l> {
