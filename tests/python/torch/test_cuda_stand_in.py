@@ -149,6 +149,7 @@ NODES = {
     "reciprocal space, forces": (12, 1),
     "sum": (10, 1),
     "sum, forces": (13, 1),
+    "mesh, forces": (23, 4),
 }
 """Launches and fills of calls: the nodes of a graph that captures them."""
 
@@ -178,6 +179,9 @@ calls = {
     "reciprocal space, forces": lambda: mt.ewald_reciprocal_space(r, q, h, 0.6, **waves, compute_forces=True),
     "sum": lambda: mt.ewald_summation(r, q, h, 0.6, cutoff=4.0, **pairs, **waves),
     "sum, forces": lambda: mt.ewald_summation(r, q, h, 0.6, cutoff=4.0, **pairs, **waves, compute_forces=True),
+    "mesh, forces": lambda: mt.particle_mesh_ewald(
+        r, q, h, 0.6, cutoff=4.0, **pairs, mesh_dimensions=(12, 12, 12), compute_forces=True
+    ),
 }
 for name, call in calls.items():
     call()
