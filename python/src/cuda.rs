@@ -1,7 +1,7 @@
 //! CUDA devices, and the CUDA source text of kernels.
 
 use madelung::cuda::{self, Device};
-use madelung_core::runtime::{FINISH_SCATTERED, Member, PRELUDE};
+use madelung_core::runtime::{FINISH_NODES, FINISH_SCATTERED, Member, PRELUDE};
 use madelung_cuda::primitives;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -42,7 +42,10 @@ pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         source.set_item("records", records)?;
         Ok(source)
     };
-    let mut sources = vec![source("scattered", "madelung_scattered", FINISH_SCATTERED, false, None)?];
+    let mut sources = vec![
+        source("scattered", "madelung_scattered", FINISH_SCATTERED, false, None)?,
+        source("nodes", "madelung_nodes", FINISH_NODES, false, None)?,
+    ];
     let physics = madelung_neighbors::all_kernels().into_iter().chain(madelung_electrostatics::all_kernels());
     for kernel in physics.chain(madelung_potentials::all_kernels()).chain(madelung_powers::all_kernels()) {
         for form in kernel.forms {

@@ -10,8 +10,8 @@ use madelung_core::array::{DType, Data};
 use madelung_core::backend::Context;
 use madelung_core::backend::{Bound, Launch};
 use madelung_core::runtime::{
-    Division, FINISH_SCATTERED, LaunchAbi, MAX_SPLINE_ORDER, MESH_HEADER, MESH_RECORD, PRELUDE, Part,
-    SCATTERED_BYTES, SHAPES, SlotArray, node_bytes,
+    Division, FINISH_NODES, FINISH_SCATTERED, LaunchAbi, MAX_SPLINE_ORDER, MESH_HEADER, MESH_RECORD, PRELUDE,
+    Part, SCATTERED_BYTES, SHAPES, SlotArray, node_bytes,
 };
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -260,7 +260,8 @@ fn pointer(address: u64) -> *mut u8 {
 }
 
 /// Kernels that are not any part's.
-const HELPERS: Text = Text::new("helpers", &[PRELUDE, FINISH_SCATTERED, include_str!("helpers.cu")]);
+const HELPERS: Text =
+    Text::new("helpers", &[PRELUDE, FINISH_SCATTERED, FINISH_NODES, include_str!("helpers.cu")]);
 
 fn helpers(dtype: DType) -> Compiled {
     HELPERS.of(&[("REAL", real(dtype))]).with(&["madelung_scattered", "madelung_nodes", "write_words"])

@@ -173,7 +173,9 @@ pub const fn node_bytes(real: usize) -> usize {
     2 * real
 }
 
-/// `madelung_scattered(sums, to, n, adds)` and `madelung_nodes(sums, shapes, to, n, adds, crowd, Shapes)`, to be read after [`PRELUDE`]:
-/// convert n elements in fixed point, or n nodes of the meshes of these shapes, to `REAL` (or `T0`), and write them to an array
-/// or add them to its elements. A thread per element.
+/// `madelung_scattered(sums, to, n, adds)`, to be read after [`PRELUDE`]: converts n elements in fixed point to `REAL`
+/// (or `T0`), and writes them to an array or adds them to its elements. A thread per element.
 pub const FINISH_SCATTERED: &str = include_str!("scattered.cuh");
+
+/// `madelung_nodes(sums, shapes, to, n, adds, crowd, Shapes)`: the same of n nodes of the meshes of these shapes.
+pub const FINISH_NODES: &str = include_str!("nodes.cuh");

@@ -14,7 +14,8 @@ pub use atomics::{SharedReal, atomic_add, atomic_max, atomic_min, load, load_int
 pub use clusters::{ClusterEntry, ClusterForm, ClusterRun, Packed};
 pub use generated_code::*;
 pub use kernel::{
-    Cuda, FINISH_SCATTERED, Form, Kernel, PRELUDE, Param, Part, Records, SCATTERED_BYTES, SHAPES, node_bytes,
+    Cuda, FINISH_NODES, FINISH_SCATTERED, Form, Kernel, PRELUDE, Param, Part, Records, SCATTERED_BYTES,
+    SHAPES, node_bytes,
 };
 pub use lanes::{Elem, Isa, Lane, scalar};
 pub use launch::{Code, Entry, EntryPoints, LaunchAbi, Run};

@@ -12,8 +12,8 @@ use libloading::Library;
 use madelung_core::array::{DType, DataMut};
 use madelung_core::backend::{Bound, Launch, OutputArray};
 use madelung_core::runtime::{
-    Division, FINISH_SCATTERED, Kernel, LaunchAbi, PRELUDE, ParamKind, Part, Records, Reduction,
-    SCATTERED_BYTES, SlotArray, node_bytes,
+    Division, FINISH_NODES, FINISH_SCATTERED, Kernel, LaunchAbi, PRELUDE, ParamKind, Part, Records,
+    Reduction, SCATTERED_BYTES, SlotArray, node_bytes,
 };
 pub(crate) use madelung_stand_in::Order;
 use madelung_stand_in::{HOST, compiled};
@@ -145,7 +145,7 @@ fn source(kernels: &[&'static Kernel], types: Types, lanes: usize, scatter: u32,
     let (real, sums) = (name_of(types.real), name_of(types.sums));
     let mut text = format!(
         "{HOST}#define REAL {real}\n#define ACC {sums}\n#define LANES {lanes}\n#define SCATTER {scatter}\n#define PACKED {}\n#define \
-         SCATTERED_BYTES {SCATTERED_BYTES}\n#define NODE_BYTES {}\n{PRELUDE}#define STORAGE {}\n#define T0 STORAGE\n{FINISH_SCATTERED}{LAUNCH}",
+         SCATTERED_BYTES {SCATTERED_BYTES}\n#define NODE_BYTES {}\n{PRELUDE}#define STORAGE {}\n#define T0 STORAGE\n{FINISH_SCATTERED}#define T0 STORAGE\n{FINISH_NODES}{LAUNCH}",
         u8::from(packed),
         node_bytes(types.real.size()),
         name_of(types.storage)

@@ -5,7 +5,7 @@
 use crate::common::systems::SplitMix64;
 use libloading::Library;
 use madelung_core::runtime::{
-    FINISH_SCATTERED, MESH_HEADER, MESH_RECORD, PRELUDE, SCATTERED_BYTES, SHAPES, node_bytes,
+    FINISH_NODES, FINISH_SCATTERED, MESH_HEADER, MESH_RECORD, PRELUDE, SCATTERED_BYTES, SHAPES, node_bytes,
 };
 use madelung_stand_in::{HOST, Order, compiled};
 use std::ffi::c_char;
@@ -172,7 +172,7 @@ impl AtNodes {
         let pass = |n| {
             compiled(&format!(
                 "{HOST}#define REAL {real}\n#define LANES 4\n#define SCATTER {n}\n#define CROWD {crowd}\n{PRELUDE}#define T0 \
-                 double\n{FINISH_SCATTERED}{NODES}"
+                 double\n{FINISH_NODES}{NODES}"
             ))
         };
         Self { passes: [pass(1), pass(2)], bytes: node_bytes(if real == "float" { 4 } else { 8 }) }
@@ -181,7 +181,7 @@ impl AtNodes {
     /// What the nodes become: a value's system is the one that has its node.
     fn sums(&self, values: &[(usize, f64)], order: Order) -> Vec<f64> {
         let n = OF_SYSTEMS.iter().sum::<usize>();
-        let mut shapes = vec![0i32; SHAPES];
+        let mut shapes = [0i32; SHAPES];
         shapes[0] = 2;
         // Behind its sizes and the order of its splines, a system has its first node.
         shapes[MESH_HEADER + MESH_RECORD + 4] = OF_SYSTEMS[0] as i32;
