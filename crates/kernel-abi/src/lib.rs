@@ -332,7 +332,7 @@ pub enum Division {
     None,
     /// The iterations of loops over pairs, members of systems or integers: as many lanes pay as a row has of them.
     Loops,
-    /// The planes of a mesh's nodes around a point: as many lanes pay as the splines have nodes.
+    /// The nodes along the third axis of a mesh around a point: as many lanes pay as the splines have nodes.
     Nodes,
     /// The channels of this dimension, side by side in memory: as many lanes pay as there are channels.
     Channels(usize),
