@@ -43,7 +43,7 @@ pub(crate) fn innermost(b: &Body, body: &[Stmt]) -> Option<HashSet<LoopId>> {
     }
     let own = declared(body).into_iter().collect();
     let mut parts = Parts { b, loops: &loops, own, values: HashSet::default(), sums: HashSet::default() };
-    while parts.grow(body, false) {}
+    while parts.grow(body) {}
     parts.add_up(body).then_some(loops)
 }
 
@@ -59,24 +59,24 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Finds further parts; whether there were any. `along`: whether the statements are within a loop over the innermost axis.
-    fn grow(&mut self, stmts: &[Stmt], along: bool) -> bool {
+    /// Finds further parts; whether there were any.
+    fn grow(&mut self, stmts: &[Stmt]) -> bool {
         let mut grown = false;
         for s in stmts {
             grown |= match s {
-                Stmt::Let(v) if !along => {
+                Stmt::Let(v) => {
                     let op = self.b.op(*v);
                     let is_part = matches!(op, Op::Read(m) if self.sums.contains(m));
                     (is_part || op.any_arg(|a| self.values.contains(&a))) && self.values.insert(*v)
                 }
-                Stmt::Accumulate(m, v) if !along => self.values.contains(v) && self.sums.insert(*m),
+                Stmt::Accumulate(m, v) => self.values.contains(v) && self.sums.insert(*m),
                 Stmt::For { id, body, .. } if self.loops.contains(id) => {
                     let (sums, _) = fed(body);
                     let before = self.sums.len();
                     self.sums.extend(sums);
                     self.sums.len() > before
                 }
-                s => s.blocks().into_iter().fold(false, |grown, block| self.grow(block, along) | grown),
+                s => s.blocks().into_iter().fold(false, |grown, block| self.grow(block) | grown),
             };
         }
         grown
