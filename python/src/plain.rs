@@ -34,7 +34,7 @@ enum Library {
     Cuda(Py<PyType>),
 }
 
-/// Where a call on plain arrays runs, and all of these that it has.
+/// Place of a call on plain arrays: the host, or a stream with all arrays of the call.
 pub(crate) enum Site<'a> {
     Host,
     Stream(&'a Arc<Lane>, Vec<(&'a DeviceArray, &'static str)>),
@@ -107,7 +107,7 @@ impl Plain {
         !matches!(self.0, Library::Cuda(_))
     }
 
-    /// What stands for an argument in a call: of an array of a device what it keeps for this module.
+    /// An argument as a call reads it: of an array of a device the object of this module within.
     pub(crate) fn inside<'py>(&self, x: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match &self.0 {
             Library::Cuda(class) if x.get_type().is(class) => x.getattr(intern!(x.py(), "_native")),

@@ -24,7 +24,7 @@ pub(crate) struct Lane {
     _object: Option<Py<PyAny>>,
 }
 
-/// What is kept for a stream: its memory pool, and arrays of one number that its calls have in common.
+/// Memory pool of a stream, and arrays of one number that its calls have in common.
 #[derive(Clone, Debug)]
 struct Pool {
     memory: Memory,

@@ -107,8 +107,10 @@ fn order(launch: &Launch<'_>) -> (u32, bool) {
     ends.map_or((MAX_SPLINE_ORDER as u32, false), |(low, high)| (high, low < high))
 }
 
-/// The binary logarithm of the rows up to which sums at nodes have one unit, whatever the size of the call.
+/// The binary logarithm of the rows up to which sums at nodes have one unit, whatever the size of the call, and of the times
+/// that such a row may add to one node.
 const FEW: u32 = 20;
+const TIMES: u32 = 4;
 
 /// The threads of a row. The bits of a sum depend on it, and a system is to have the same ones alone and in a batch: so it
 /// depends on the part and the width of channels, and never on how long the rows of this call are.
@@ -207,7 +209,7 @@ pub(crate) fn run(cuda: &Cuda, context: &Context<'_>, launch: &mut Launch<'_>) -
     }
     let sums = part.reductions.len();
     let partials = if sums > 0 { rooms.open(rows * sums)? } else { 0 };
-    let crowd = if rows <= 1 << FEW { FEW } else { 31 };
+    let crowd = if rows <= 1 << FEW { FEW + TIMES } else { 31 };
     if rows > 0 {
         let (order, orders_differ) = order(launch);
         let lanes = lanes(part, launch, order);

@@ -29,7 +29,7 @@ struct Join<'a> {
     into: HashMap<LoopId, LoopId>,
 }
 
-/// What some statements do.
+/// Values and sums that some statements make and use.
 #[derive(Default)]
 struct Effects {
     defined: HashSet<Val>,

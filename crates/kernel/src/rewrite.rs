@@ -26,7 +26,7 @@ pub(crate) fn rewrite(src: &Body, f: &mut dyn FnMut(&mut Body, Val, Op, Type) ->
     rewrite_stmts(src, src.stmts(), f)
 }
 
-/// The same with other statements than the body's own, of its values.
+/// A copy as by [`rewrite`], with other statements of the body's values than its own.
 pub(crate) fn rewrite_stmts(
     src: &Body,
     stmts: &[Stmt],

@@ -58,7 +58,7 @@ def tells(x: Any) -> bool:
 
 
 def state_of(arrays: Sequence[Any], kind: int, columns: int) -> Any:
-    """What a list is as long as nobody has changed it."""
+    """State of a list, which is the same until somebody changes it."""
     return kind, columns, [(x._version, x.data_ptr(), x.shape) for x in arrays]
 
 
