@@ -255,7 +255,7 @@ impl DeviceArray {
         Ok(Self { kept, written, at: OnDevice { shape, address, ..self.at }, ..*self })
     }
 
-    /// Notes that these offsets, pairs (2, P) and images are a full list that a search has made.
+    /// Notes that these offsets, pairs (2, P) or columns (P,), and images are a full list that a search has made.
     fn found_list(&self, pairs: &Self, images: &Self) {
         Owned::found([&self.kept, &pairs.kept, &images.kept]);
     }

@@ -68,7 +68,7 @@ mod _native {
     #[pymodule_export]
     use super::straight::{InGraph, Straight};
     #[pymodule_export]
-    use super::stream::{DeviceStream, release_device_memory};
+    use super::stream::{DeviceStream, device_looks, note_record, release_device_memory};
     #[pymodule_export]
     use super::torch::torch_init;
     #[pymodule_export]

@@ -164,18 +164,21 @@ pub(crate) fn signed(
     negate: u64,
 ) -> Result<Vec<Option<Array>>> {
     let signed = results.into_iter().enumerate().map(|(n, array)| match array {
-        Some(array) if negate >> n & 1 != 0 => negated(context, array).map(Some),
+        Some(array) if negate >> n & 1 != 0 => negated(context, n, array).map(Some),
         array => Ok(array),
     });
     signed.collect()
 }
 
-/// The negative of an array, which is recycled.
-fn negated(context: &Context<'_>, array: Array) -> Result<Array> {
+/// The negative of result `n`, which is recycled.
+fn negated(context: &Context<'_>, n: usize, array: Array) -> Result<Array> {
     if array.place() == Place::Host {
         return array.map(|x| -x);
     }
-    let mut other = context.allocator.room(array.dtype(), array.shape())?;
+    let mut other = match context.allocator.result(n, array.dtype(), array.shape())? {
+        Some(array) => array,
+        None => context.allocator.room(array.dtype(), array.shape())?,
+    };
     context.backend.scale_rows(context, &array.view(), &Weights::Uniform(-1.0), &mut other)?;
     context.allocator.recycle(array);
     Ok(other)

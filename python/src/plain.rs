@@ -3,20 +3,23 @@
 #![expect(unsafe_code, reason = "memory behind objects of Python")]
 
 use madelung::Error;
-use madelung::array::{Array, DType, View};
+use madelung::array::{Array, DType, Place, View};
 use madelung::backend::Context;
 use madelung_bridge::dlpack::{Exchange, Lent, Results, host_data};
 use numpy::npyffi::{NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, PyArrayObject_fields};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyType};
-use std::sync::Arc;
+use pyo3::types::{PyCapsule, PyDict, PyType};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::call::{compute, exception};
 use crate::convert::given_any;
 use crate::device::{DeviceArray, with_arrays};
 use crate::stream::Lane;
+
+/// The kind of full lists in a call: see `KINDS` of the bridge.
+const FULL: i64 = 0;
 
 /// Pairs from which PyTorch remembers that a plain list has been checked: `MANY` of `madelung.torch`.
 const MANY: usize = 4096;
@@ -38,6 +41,25 @@ enum Library {
 pub(crate) enum Site<'a> {
     Host,
     Stream(&'a Arc<Lane>, Vec<(&'a DeviceArray, &'static str)>),
+    /// PyTorch's current stream of a device.
+    Torch(usize),
+}
+
+/// Constant of a stream: its device and handle, dtype, length, and the number's bits.
+type Key = (usize, usize, DType, usize, u64);
+
+/// Most constants that are kept, and elements of one: for larger ones their cost does not matter.
+const CONSTANTS: usize = 64;
+const ELEMENTS: usize = 1 << 16;
+
+/// What PyTorch knows of lists on a device, whose values nobody reads.
+struct Known {
+    /// The second row of a list of pairs, one tensor for all calls.
+    columns_of: Py<PyAny>,
+    /// Whether offsets, columns and images were checked.
+    is_checked: Py<PyAny>,
+    /// Whether the cell of a list is the copy of a cell.
+    is_made_in: Py<PyAny>,
 }
 
 struct Torch {
@@ -49,6 +71,11 @@ struct Torch {
     /// The module whose level says whether forward mode is on.
     forward_ad: Py<PyAny>,
     is_grad_enabled: Py<PyAny>,
+    /// `torch.empty`, and dtypes.
+    empty: Py<PyAny>,
+    dtypes: Vec<(DType, Py<PyAny>)>,
+    known: Known,
+    constants: Mutex<Vec<(Key, Py<PyAny>)>>,
 }
 
 #[pymethods]
@@ -72,7 +99,8 @@ impl Plain {
     }
 
     /// Tensors of PyTorch, by the table of functions that its class has; None of another version. `unusual`: functions
-    /// whose results are false in ordinary calls.
+    /// whose results are false in ordinary calls; `known`: `columns_of`, `is_checked` and `is_made_in` of lists on devices;
+    /// `empty`: the function of that name, and the dtypes float64, float32, int32, int64, float16 and bfloat16.
     #[staticmethod]
     fn of_torch(
         table: &Bound<'_, PyCapsule>,
@@ -80,31 +108,104 @@ impl Plain {
         unusual: Vec<Py<PyAny>>,
         forward_ad: Py<PyAny>,
         is_grad_enabled: Py<PyAny>,
+        known: [Py<PyAny>; 3],
+        empty: (Py<PyAny>, Vec<Py<PyAny>>),
     ) -> PyResult<Option<Self>> {
         let pointer = table.pointer_checked(Some(c"dlpack_exchange_api"))?;
         // SAFETY: the capsule of this name holds the table, which the library keeps.
         let exchange = unsafe { Exchange::new(pointer.as_ptr()) };
+        let [columns_of, is_checked, is_made_in] = known;
+        let known = Known { columns_of, is_checked, is_made_in };
+        let constants = Mutex::default();
+        let (empty, dtypes) = empty;
+        let all = [DType::F64, DType::F32, DType::I32, DType::I64, DType::F16, DType::BF16];
+        let dtypes = all.into_iter().zip(dtypes).collect();
         Ok(exchange.map(|exchange| {
-            Self(Library::Torch(Torch { exchange, types, unusual, forward_ad, is_grad_enabled }))
+            Self(Library::Torch(Torch {
+                exchange,
+                types,
+                unusual,
+                forward_ad,
+                is_grad_enabled,
+                empty,
+                dtypes,
+                known,
+                constants,
+            }))
         }))
     }
 }
 
 impl Plain {
-    /// Number of pairs from which plain lists go the other way: PyTorch remembers those that a call has checked. NumPy has
-    /// none.
+    /// Number of pairs from which plain lists go the other way: PyTorch remembers those that a call has checked.
     pub(crate) fn most_pairs(&self) -> usize {
-        if self.is_numpy() { usize::MAX } else { MANY }
+        if matches!(self.0, Library::Torch(_)) { MANY } else { usize::MAX }
     }
 
-    /// Whether arrays are those of NumPy.
-    pub(crate) fn is_numpy(&self) -> bool {
-        matches!(self.0, Library::NumPy { .. })
-    }
-
-    /// Whether values of arrays can be read without waiting for a device.
-    pub(crate) fn is_readable(&self) -> bool {
+    /// Whether arrays of the host are among those of the library: their values can be read without waiting for a device.
+    pub(crate) fn has_host(&self) -> bool {
         !matches!(self.0, Library::Cuda(_))
+    }
+
+    /// The place of an array of PyTorch's that is plain; of other libraries the host.
+    pub(crate) fn place(&self, x: &Bound<'_, PyAny>) -> PyResult<Option<Place>> {
+        match &self.0 {
+            Library::Torch(_) => Ok(self.memory(x)?.map(|view| view.place())),
+            _ => Ok(Some(Place::Host)),
+        }
+    }
+
+    /// The second row of a list of pairs on a device.
+    pub(crate) fn columns_of<'py>(&self, pairs: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match &self.0 {
+            Library::Torch(torch) => torch.known.columns_of.bind(pairs.py()).call1((pairs,)),
+            _ => Ok(pairs.clone()),
+        }
+    }
+
+    /// Whether a list on a device, of so many columns, was checked, and nobody can have written to it since.
+    pub(crate) fn is_checked(&self, list: [&Bound<'_, PyAny>; 3], columns: usize) -> PyResult<bool> {
+        if let Library::Torch(torch) = &self.0 {
+            let [ptr, others, images] = list;
+            let known = torch.known.is_checked.bind(ptr.py());
+            return known.call1(((ptr, others, images), FULL, columns))?.extract();
+        }
+        let array = |x: &Bound<'_, PyAny>| x.cast_exact::<DeviceArray>().ok().map(|x| x.clone().unbind());
+        let [Some(ptr), Some(others), Some(images)] = list.map(array) else { return Ok(false) };
+        Ok(ptr.get().is_checked_list(others.get(), images.get()))
+    }
+
+    /// Whether the cell of a list, if it has one, is known to be that of a call, on a device.
+    pub(crate) fn is_made_in(&self, of_list: &Bound<'_, PyAny>, cell: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match &self.0 {
+            Library::Torch(torch) if !of_list.is_none() && !cell.is_none() => {
+                torch.known.is_made_in.bind(cell.py()).call1((of_list, cell))?.extract()
+            }
+            _ => Ok(of_list.is_none() == cell.is_none()),
+        }
+    }
+
+    /// The constant that an earlier call has made, or `make` makes; None of other libraries.
+    pub(crate) fn constant<'py>(
+        &self,
+        py: Python<'py>,
+        key: Key,
+        make: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Library::Torch(torch) = &self.0 else { return Ok(None) };
+        let known = || torch.constants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, tensor)) = known().iter().find(|(of, _)| *of == key) {
+            return Ok(Some(tensor.bind(py).clone()));
+        }
+        let made = make()?;
+        if key.3 <= ELEMENTS {
+            let mut known = known();
+            let oldest = (known.len() == CONSTANTS).then(|| known.remove(0));
+            known.push((key, made.clone().unbind()));
+            drop(known);
+            drop(oldest);
+        }
+        Ok(Some(made))
     }
 
     /// An argument as a call reads it: of an array of a device the object of this module within.
@@ -202,8 +303,12 @@ impl Plain {
                 (Site::Stream(lane, arrays), _) => {
                     with_arrays(lane, arrays, || work(&lane.context(&lane.cuda())))
                 }
-                (Site::Host, None) => work(&madelung::cpu::context()),
+                (Site::Torch(ordinal), _) => {
+                    let made = |dtype: DType, shape: &[usize]| self.tensor(*ordinal, single, dtype, shape);
+                    madelung_bridge_torch::on_device(*ordinal, &made, work)
+                }
                 (Site::Host, Some(results)) => madelung_bridge_torch::on_host(results, work),
+                (Site::Host, None) => work(&madelung::cpu::context()),
             };
             match done {
                 Err(error @ Error::Interrupted) => Err(error),
@@ -218,6 +323,10 @@ impl Plain {
                     let made = DeviceArray::made(lane, array);
                     class.bind(py).call1((if is_one { made.part(0, vec![3, 3])? } else { made },))
                 }
+                (_, Site::Torch(ordinal), _) => match array.into_owner::<Kept>() {
+                    Ok(Kept(tensor)) => Ok(tensor.into_bound(py)),
+                    Err(array) => self.copied(py, *ordinal, single, &array),
+                },
                 (.., Some(results)) => {
                     // SAFETY: the interpreter is locked, and the reference goes to the result.
                     unsafe {
@@ -231,7 +340,63 @@ impl Plain {
         };
         found.into_iter().map(|array| array.map(object).transpose()).collect::<PyResult<Vec<_>>>().map(Some)
     }
+
+    /// A new tensor of PyTorch's on a device, as the array of a result.
+    fn tensor(&self, ordinal: usize, single: bool, dtype: DType, shape: &[usize]) -> madelung::Result<Array> {
+        let bytes = shape.iter().product::<usize>() * dtype.size();
+        Python::attach(|py| {
+            // A call that has no memory goes another way, which tells of it.
+            let failed = |_| Error::memory(bytes, None);
+            let (tensor, at) = self.empty(py, ordinal, single, dtype, shape).map_err(failed)?;
+            let kept = Box::new(Kept(tensor.unbind()));
+            // SAFETY: the new tensor is contiguous, has as many elements of this dtype and no other reference; PyTorch uses
+            // its memory again for later work of the stream alone.
+            Ok(unsafe { Array::remote(Place::Cuda(ordinal), dtype, shape, at, kept) })
+        })
+    }
+
+    /// A tensor with the elements of an array of a device.
+    fn copied<'py>(
+        &self,
+        py: Python<'py>,
+        ordinal: usize,
+        single: bool,
+        array: &Array,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (tensor, at) = self.empty(py, ordinal, single, array.dtype(), array.shape())?;
+        if !array.view().is_empty() {
+            // SAFETY: the new tensor has as many elements of this dtype, and no other reference.
+            unsafe { madelung_bridge_torch::copied(at, &array.view()) }.map_err(exception)?;
+        }
+        Ok(tensor)
+    }
+
+    /// A new tensor of PyTorch's own allocator on a device, and its address.
+    fn empty<'py>(
+        &self,
+        py: Python<'py>,
+        ordinal: usize,
+        single: bool,
+        dtype: DType,
+        shape: &[usize],
+    ) -> PyResult<(Bound<'py, PyAny>, u64)> {
+        let Library::Torch(torch) = &self.0 else {
+            return Err(exception(Error::Unsupported("a tensor of another library".into())));
+        };
+        let own = if single && *shape == [1, 3, 3] { &shape[1..] } else { shape };
+        let known = torch.dtypes.iter().find(|(of, _)| *of == dtype).map(|(_, object)| object);
+        let named = PyDict::new(py);
+        named.set_item(intern!(py, "dtype"), known)?;
+        named.set_item(intern!(py, "device"), ordinal)?;
+        let tensor = torch.empty.bind(py).call((own.to_vec(),), Some(&named))?;
+        let address = self.memory(&tensor)?.filter(|view| !view.is_empty());
+        let address = address.map_or(0, |view| madelung_cuda::memory::address(&view));
+        Ok((tensor, address))
+    }
 }
+
+/// A tensor that is a result.
+struct Kept(Py<PyAny>);
 
 /// The memory of an array of NumPy, not of a class derived from it.
 fn numpy_view<'a>(x: &'a Bound<'_, PyAny>, types: &[Py<PyArrayDescr>; 4]) -> Option<View<'a>> {

@@ -1,6 +1,6 @@
 //! Members of ops on plain arrays.
 
-use madelung::array::Data;
+use madelung::array::{Data, Place};
 use madelung_bridge::Entry;
 use madelung_bridge::layout::Type;
 use pyo3::prelude::*;
@@ -76,7 +76,12 @@ impl PlainOp {
             }
             more.push(view);
         }
-        let found = plain.run(py, &Site::Host, false, |context| {
+        let on_device = tensors.iter().find_map(|view| match view.place() {
+            Place::Cuda(ordinal) => Some(ordinal),
+            Place::Host => None,
+        });
+        let site = on_device.map_or(Site::Host, Site::Torch);
+        let found = plain.run(py, &site, false, |context| {
             Ok(results(entry, entry.evaluate(context, &tensors, &numbers, &more, want)?, want))
         })?;
         let Some(found) = found else { return Ok(None) };

@@ -8,7 +8,7 @@ mod given;
 mod sources;
 mod sum;
 
-use madelung::array::{DType, View};
+use madelung::array::{DType, Place, View};
 use madelung::electrostatics::plan::{UNBOUNDED, unsplit};
 use madelung::{Options, Reduction};
 use madelung_bridge::layout::{CHECKED, Part};
@@ -23,9 +23,9 @@ use crate::op_call::{member, results, signed};
 use crate::plain::{Plain, Site};
 use crate::plain_op::unpacked;
 use crate::stream::{DeviceStream, Lane};
-use constants::Constants;
+use constants::{At, Constants};
 use given::{List, are_all, mesh, number, periodic_axes, unit_cell};
-use sources::{Others, Place, Source, others, place, sources};
+use sources::{Argument, Others, Source, others, place, sources};
 use sum::Sum;
 
 /// Function whose calls of plain arrays are straight.
@@ -40,11 +40,11 @@ pub(crate) struct Straight {
     /// The numbers of parameters in each argument of a call, a tuple; None: one, as it is.
     groups: Vec<Option<usize>>,
     /// The list that a search has made, or its pairs, offsets and images.
-    list: Option<[Place; 4]>,
-    pbc: Option<Place>,
-    reduction: Place,
+    list: Option<[Argument; 4]>,
+    pbc: Option<Argument>,
+    reduction: Argument,
     /// Flags that ask for gradients, and the bits of these.
-    gradients: Vec<(Place, u64)>,
+    gradients: Vec<(Argument, u64)>,
     /// The bits of gradients whose other sign is returned.
     negated: u64,
     /// All other parameters, which have their defaults where the call is that of one op.
@@ -64,8 +64,8 @@ pub(crate) struct InGraph {
 
 /// Receiver of the inputs of calls that belong to a graph of derivatives.
 struct Derived {
-    /// A framework's mode: see `Eager` of `madelung.torch`.
-    mode: Py<PyAny>,
+    /// A framework's modes on the host and on devices: see `Eager` and `Device` of `madelung.torch`.
+    modes: [Py<PyAny>; 2],
     /// The op there, of energies of atoms and of systems.
     energies: [Py<PyAny>; 2],
 }
@@ -81,11 +81,18 @@ struct Inputs<'a> {
     in_graph: bool,
 }
 
+impl Inputs<'_> {
+    fn on_host(&self) -> bool {
+        self.tensors.first().is_none_or(|view| view.place() == Place::Host)
+    }
+}
+
 #[pymethods]
 impl Straight {
     /// Straight call of the members `targets`: values, and values with gradients, of energies of atoms and of systems.
     /// `parameters`: names and defaults, in the order of a call; `groups`: how many of them each argument of a call has, as a tuple; None: one.
-    /// `derived`: a mode, and the op in it, of energies of atoms and of systems, for calls in graphs of derivatives.
+    /// `derived`: modes on the host and on devices, and the op in them, of energies of atoms and of systems, for calls in
+    /// graphs of derivatives.
     #[new]
     fn new(
         targets: [[String; 2]; 2],
@@ -93,7 +100,7 @@ impl Straight {
         groups: Vec<Option<usize>>,
         plain: Py<Plain>,
         neighbors: Py<PyType>,
-        derived: Option<(Py<PyAny>, [Py<PyAny>; 2])>,
+        derived: Option<([Py<PyAny>; 2], [Py<PyAny>; 2])>,
     ) -> PyResult<Self> {
         let [atoms, systems] = &targets;
         let members =
@@ -108,7 +115,7 @@ impl Straight {
             ("compute_virial", "strain"),
         ];
         let asked = |(flag, input)| Some((place(&parameters, flag).ok()?, bit(input)?));
-        let gradients: Vec<(Place, u64)> = flags.into_iter().filter_map(asked).collect();
+        let gradients: Vec<(Argument, u64)> = flags.into_iter().filter_map(asked).collect();
         let negated = entry.reals.iter().enumerate().filter(|(_, arg)| entry.op.args[**arg].negated);
         let negated = negated.map(|(k, _)| 1 << k).sum();
         let has_list = sources.iter().any(|source| matches!(source, Source::List(_)));
@@ -120,21 +127,21 @@ impl Straight {
         });
         let list = list.transpose()?;
         let (pbc, reduction) = (place(&parameters, "pbc").ok(), place(&parameters, "energy_reduction")?);
-        let of_any: Vec<Place> = gradients
+        let of_any: Vec<Argument> = gradients
             .iter()
             .map(|(at, _)| *at)
             .chain(list.into_iter().flatten())
             .chain([reduction])
             .collect();
         // Where values cannot be read nothing is chosen by them.
-        let sum = if gradients.len() == flags.len() && plain.get().is_readable() {
+        let sum = if gradients.len() == flags.len() && plain.get().has_host() {
             Sum::of(&entry.op.name, &parameters, &of_any)?
         } else {
             None
         };
-        let used: Vec<Place> = sources.iter().flat_map(Source::places).chain(of_any).chain(pbc).collect();
+        let used: Vec<Argument> = sources.iter().flat_map(Source::places).chain(of_any).chain(pbc).collect();
         let others = others(&parameters, &used)?;
-        let derived = derived.map(|(mode, energies)| Derived { mode, energies });
+        let derived = derived.map(|(modes, energies)| Derived { modes, energies });
         Ok(Self {
             plain,
             neighbors,
@@ -177,14 +184,44 @@ impl Straight {
             return Ok(None);
         }
         let Some((reduction, want)) = self.asked(&args) else { return Ok(None) };
-        let Some(list) = self.list.map_or(Ok(Some(None)), |places| self.list(&args, places))? else {
+        let Some(at) = self.at(&args[0], lane)? else { return Ok(None) };
+        let on_host = matches!(at, At::Host);
+        let Some(list) = self.list.map_or(Ok(Some(None)), |places| self.list(&args, places, on_host))? else {
             return Ok(None);
         };
-        let found = self.of_one_op(py, lane, &args, list.as_ref(), (reduction, want))?;
+        let constants = Constants::new(self.sources.len(), at);
+        let found = self.of_one_op(py, (lane, &constants), &args, list.as_ref(), (reduction, want))?;
         match &self.sum {
-            Some(sum) if found.is_none() => self.of_sum(py, sum, &args, list.as_ref(), (reduction, want)),
+            Some(sum) if found.is_none() && on_host => {
+                self.of_sum(py, sum, &args, list.as_ref(), (reduction, want))
+            }
             _ => Ok(found),
         }
+    }
+
+    /// The place of a call, by its first array; None of one that is not plain, or on a stream that is captured, whose graph
+    /// has constants of its own.
+    fn at<'a, 'py>(
+        &'a self,
+        like: &'a Bound<'py, PyAny>,
+        lane: Option<&'a Arc<Lane>>,
+    ) -> PyResult<Option<At<'a, 'py>>> {
+        if let Some(lane) = lane {
+            return Ok(Some(At::Lane(lane)));
+        }
+        let plain = self.plain.get();
+        Ok(match (plain.place(like)?, &self.derived) {
+            (Some(Place::Host), _) => Some(At::Host),
+            (Some(Place::Cuda(ordinal)), Some(derived)) => {
+                let Ok(stream) = madelung_bridge_torch::stream(ordinal) else { return Ok(None) };
+                if stream.is_capturing().unwrap_or(true) {
+                    return Ok(None);
+                }
+                let stream = (ordinal, stream.as_raw());
+                Some(At::Torch { plain, stream, mode: derived.modes[1].bind(like.py()), like })
+            }
+            _ => None,
+        })
     }
 
     /// The results of a sum that Rust composes: of several terms, or with open parameters.
@@ -214,7 +251,7 @@ impl Straight {
     fn of_one_op<'py>(
         &self,
         py: Python<'py>,
-        lane: Option<&Arc<Lane>>,
+        (lane, constants): (Option<&Arc<Lane>>, &Constants<'_, 'py>),
         args: &[Bound<'py, PyAny>],
         list: Option<&List<'py>>,
         (reduction, want): (usize, u64),
@@ -227,19 +264,22 @@ impl Straight {
             return Ok(None);
         }
         let entry = self.members[reduction][usize::from(want != 0)];
-        let constants = Constants::new(self.sources.len(), lane.map(|lane| &**lane));
-        let Some(inputs) = self.inputs(args, list, &constants)? else { return Ok(None) };
+        let Some(inputs) = self.inputs(args, list, constants)? else { return Ok(None) };
         if inputs.in_graph {
             let Some(derived) = &self.derived else { return Ok(None) };
-            let mode = derived.mode.bind(py);
-            let Some(flat) = self.objects(mode, args, list, &inputs, &constants)? else {
+            let mode = derived.modes[usize::from(!constants.on_host())].bind(py);
+            let Some(flat) = self.objects(mode, args, list, &inputs)? else {
                 return Ok(None);
             };
             let of = (&derived.energies[reduction], PyTuple::new(py, flat)?, want, false, inputs.single);
             let of = InGraph { arguments: of.into_pyobject(py)?.unbind() };
             return Ok(Some(Bound::new(py, of)?.into_any()));
         }
-        let site = lane.map_or(Site::Host, |lane| Site::Stream(lane, arrays_of(args, list)));
+        let site = match (lane, inputs.tensors.first().map(View::place)) {
+            (Some(lane), _) => Site::Stream(lane, arrays_of(args, list)),
+            (None, Some(Place::Cuda(ordinal))) => Site::Torch(ordinal),
+            (None, _) => Site::Host,
+        };
         let found = self.evaluated(py, &site, entry, inputs, want)?;
         let asked =
             |found: Vec<Option<Bound<'py, PyAny>>>| found.into_iter().filter(Option::is_some).collect();
@@ -265,12 +305,13 @@ impl Straight {
     fn list<'py>(
         &self,
         args: &[Bound<'py, PyAny>],
-        [found, arrays @ ..]: [Place; 4],
+        [found, arrays @ ..]: [Argument; 4],
+        on_host: bool,
     ) -> PyResult<Option<Option<List<'py>>>> {
         let arrays = arrays.map(|at| &args[at.0]);
         Ok(match (args[found.0].is_none(), arrays.iter().all(|x| x.is_none())) {
             (true, true) => Some(None),
-            (true, false) => List::of_arrays(arrays).map(Some),
+            (true, false) => List::of_arrays(arrays, self.plain.get(), on_host)?.map(Some),
             (false, true) => List::of(&args[found.0], &self.neighbors, self.plain.get())?.map(Some),
             (false, false) => None,
         })
@@ -324,19 +365,20 @@ impl Straight {
         x: &'a Bound<'_, PyAny>,
         dtype: Option<DType>,
         list: Option<&List<'_>>,
+        on_host: bool,
     ) -> PyResult<Option<(View<'a>, bool)>> {
         let (plain, Some(dtype)) = (self.plain.get(), dtype) else { return Ok(None) };
         let given = if x.is_none() { None } else { plain.view(x)? };
         let single = given.as_ref().is_none_or(|cell| cell.shape().len() == 2);
         let cell = match &given {
-            None if x.is_none() && plain.is_readable() => unit_cell(dtype),
+            None if x.is_none() && on_host => unit_cell(dtype),
             Some(cell) if *cell.shape() == [3, 3] => View::new(cell.data(), &[1, 3, 3]).ok(),
             Some(cell) if matches!(cell.shape(), [n, 3, 3] if *n > 0) => Some(cell.clone()),
             _ => None,
         };
         let Some(cell) = cell.filter(|cell| cell.dtype() == dtype) else { return Ok(None) };
         if let Some(found) = list.and_then(|list| list.found.as_ref())
-            && !found.is_of(given.as_ref(), plain)?
+            && !found.is_of(x, given.as_ref(), plain, on_host)?
         {
             return Ok(None);
         }
@@ -348,9 +390,9 @@ impl Straight {
         &self,
         args: &'a [Bound<'_, PyAny>],
         list: Option<&'a List<'_>>,
-        constants: &'a Constants<'_>,
+        constants: &'a Constants<'_, '_>,
     ) -> PyResult<Option<Inputs<'a>>> {
-        let plain = self.plain.get();
+        let (plain, on_host) = (self.plain.get(), constants.on_host());
         let (mut tensors, mut numbers) =
             (Vec::<View<'a>>::with_capacity(self.sources.len()), Vec::with_capacity(4));
         // Without a cutoff all pairs of open systems count, which may have no cell.
@@ -378,12 +420,12 @@ impl Straight {
                     return Ok(None);
                 }
                 Source::Cell(at, is_optional) => {
-                    let Some(cell) = self.cell(&args[at.0], dtype, list)? else { return Ok(None) };
+                    let Some(cell) = self.cell(&args[at.0], dtype, list, on_host)? else { return Ok(None) };
                     (systems, single) = (cell.0.shape()[0], cell.1);
                     in_graph |= !args[at.0].is_none() && plain.requires_graph(&args[at.0])?;
                     may_be_open = is_optional
                         && (args[at.0].is_none()
-                            || !plain.is_readable()
+                            || !on_host
                             || periodic_axes(&cell.0).as_flattened().contains(&false));
                     Some(cell.0)
                 }
@@ -395,7 +437,7 @@ impl Straight {
                             if !(x > 0.0 && x.is_finite()) {
                                 return Ok(None);
                             }
-                            constants.filled(n, dtype, systems, x)
+                            constants.filled(n, dtype, systems, x)?
                         }
                         _ if is_number => return Ok(None),
                         _ => {
@@ -407,9 +449,9 @@ impl Straight {
                         }
                     }
                 }
-                Source::Zero => constants.absent(n, dtype.unwrap_or(DType::F64)),
+                Source::Zero => constants.absent(n, dtype.unwrap_or(DType::F64))?,
                 Source::SystemOf(at, of) if args[at.0].is_none() && systems == 1 => {
-                    constants.one_system(n, tensors[of].shape()[0])
+                    constants.one_system(n, tensors[of].shape()[0])?
                 }
                 // Of one cell for all the indices say how many systems there are.
                 Source::SystemOf(_, 0) if single => None,
@@ -420,10 +462,14 @@ impl Straight {
                     let Some(list) = list else { return Ok(None) };
                     match part {
                         Part::Ptr => plain.memory(&list.index)?,
-                        Part::Others => list.columns(plain)?,
+                        Part::Others => list.columns(plain, on_host)?,
                         Part::Shifts => list.images(plain)?,
                         _ => {
-                            let is_checked = list.is_checked(plain);
+                            let rows = tensors.first().map_or(0, |view| view.shape()[0]);
+                            let is_checked = list.is_checked(plain, on_host, rows)?;
+                            if !is_checked && !on_host && list.is_long(plain)? {
+                                return Ok(None);
+                            }
                             numbers.push(if is_checked { CHECKED.cast_unsigned() } else { 0 });
                             continue;
                         }
@@ -479,22 +525,22 @@ impl Straight {
         args: &[Bound<'py, PyAny>],
         list: Option<&List<'py>>,
         inputs: &Inputs<'_>,
-        constants: &Constants<'_>,
     ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
         let (py, positions) = (mode.py(), &args[0]);
         let mut numbers = inputs.numbers.iter();
         let mut next = || numbers.next().copied().unwrap_or_default();
         let mut objects = Vec::with_capacity(self.sources.len());
-        for (n, source) in self.sources.iter().enumerate() {
+        for source in &self.sources {
             objects.push(match *source {
                 Source::Cell(at, _) if args[at.0].is_none() => return Ok(None),
                 Source::Cell(at, _) if args[at.0].getattr(intern!(py, "ndim"))?.extract::<usize>()? == 2 => {
                     args[at.0].call_method1(intern!(py, "unsqueeze"), (0,))?
                 }
-                Source::PerSystem(at, _) if number(&args[at.0]).is_some() => mode.call_method1(
-                    intern!(py, "constant"),
-                    (constants.number(n), positions, inputs.systems),
-                )?,
+                Source::PerSystem(at, is_number) if let Some(x) = number(&args[at.0]) => {
+                    let is_narrow = inputs.tensors[0].dtype() == DType::F32;
+                    let x = if is_number && x == 0.0 { unsplit(is_narrow) } else { x };
+                    mode.call_method1(intern!(py, "constant"), (x, positions, inputs.systems))?
+                }
                 Source::Zero => mode.call_method1(intern!(py, "absent"), (positions,))?,
                 Source::SystemOf(at, of) if args[at.0].is_none() => {
                     let rows = inputs.tensors[of].shape()[0];
@@ -506,7 +552,7 @@ impl Straight {
                 | Source::SystemOf(at, _) => args[at.0].clone(),
                 Source::List(part) => match (part, list) {
                     (Part::Ptr, Some(list)) => list.index.clone(),
-                    (Part::Others, Some(list)) if list.found.is_none() => {
+                    (Part::Others, Some(list)) if list.found.is_none() && inputs.on_host() => {
                         list.columns.call_method1(intern!(py, "select"), (0, 1))?
                     }
                     (Part::Others, Some(list)) => list.columns.clone(),

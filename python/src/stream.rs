@@ -193,3 +193,18 @@ pub(crate) fn release_device_memory(py: Python<'_>) -> PyResult<()> {
         })
     })
 }
+
+/// The number of times that the record of a device's errors was taken.
+#[pyfunction]
+pub(crate) fn device_looks(ordinal: usize) -> PyResult<u64> {
+    Ok(Device::get(ordinal).map_err(exception)?.looks())
+}
+
+/// Copies the number of the call that the record of a device names to pinned memory of the host, an int32 at `address`, in the
+/// order of PyTorch's current stream.
+#[pyfunction]
+pub(crate) fn note_record(ordinal: usize, address: usize) -> PyResult<()> {
+    let stream = madelung_bridge_torch::stream(ordinal).map_err(exception)?;
+    // SAFETY: the memory is a pinned tensor's, by promise of `madelung.torch`, which keeps it until the stream has come so far.
+    unsafe { stream.note_record(std::ptr::with_exposed_provenance_mut(address)) }.map_err(exception)
+}

@@ -584,6 +584,7 @@ inline double max(double x, double y) { return fmax(x, y); }
 STAND_IN_ROUNDED(float, f)
 STAND_IN_ROUNDED(double, d)
 #undef STAND_IN_ROUNDED
+inline float __fdividef(float x, float y) { return x / y; }
 inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
 inline float __fmaf_rn(float x, float y, float z) { return fma(x, y, z); }
 inline float __double2float_rn(double x) { return float(x); }

@@ -1,5 +1,6 @@
 //! Calls of the dispatcher as calls of ops.
 
+use crate::pieces::Pieces;
 use crate::shim::shim;
 use crate::tensor::{InputTensor, Tensor, TorchCudaMemory, TorchMemory, stream};
 use crate::threads::TorchThreads;
@@ -59,12 +60,11 @@ pub(crate) fn run(entry: &Entry, tensors: Vec<Tensor>, numbers: &[u64]) -> Resul
             on_host(&TorchMemory, |context| entry.of.evaluate(context, &views, numbers, &extra_views, want))?
         }
         Place::Cuda(ordinal) => {
-            let stream = stream(ordinal)?;
-            let cuda = Cuda::new(stream);
-            let context = Context { allocator: &TorchCudaMemory { stream }, ..Context::new(&cuda) };
-            let evaluated = entry.of.evaluate(&context, &views, numbers, &extra_views, want)?;
-            checked(stream)?;
-            evaluated
+            let whole = TorchCudaMemory { stream: stream(ordinal)? };
+            let result = |dtype: DType, shape: &[usize]| whole.room(dtype, shape);
+            on_device(ordinal, &result, |context| {
+                entry.of.evaluate(context, &views, numbers, &extra_views, want)
+            })?
         }
     };
     results(entry, evaluated, want, place)
@@ -77,6 +77,22 @@ pub fn on_host<T>(allocator: &dyn Allocator, work: impl FnOnce(&Context<'_>) -> 
     let context = madelung_cpu::context().with_max_threads(known.unwrap_or(usize::MAX));
     let context = Context { allocator, ..context };
     work(&torch.as_ref().map_or(context, |torch| context.with_pool(torch)))
+}
+
+/// Runs `work` on torch's current stream of a device, with torch's memory; `result` makes the arrays of results.
+///
+/// # Errors
+/// Those of `work`; no such device.
+pub fn on_device<T>(
+    ordinal: usize,
+    result: &(dyn Fn(DType, &[usize]) -> Result<Array> + Sync),
+    work: impl FnOnce(&Context<'_>) -> Result<T>,
+) -> Result<T> {
+    let stream = stream(ordinal)?;
+    let (cuda, memory) = (Cuda::new(stream), Pieces::new(TorchCudaMemory { stream }, result));
+    let done = work(&Context { allocator: &memory, ..Context::new(&cuda) })?;
+    checked(stream)?;
+    Ok(done)
 }
 
 /// Whether every call on a device waits and checks for errors, so that the call itself raises its error: set by CUDA's

@@ -10,13 +10,14 @@
 
 mod call;
 mod kernel;
+mod pieces;
 mod schema;
 mod shim;
 mod tensor;
 mod threads;
 
 use call::Entry;
-pub use call::on_host;
+pub use call::{on_device, on_host};
 use madelung_bridge::layout::Input;
 pub use madelung_bridge::{Counts, Member, layout};
 use madelung_bridge::{Flat, flat, name_of};
@@ -27,6 +28,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
+pub use tensor::{copied, stream};
 
 /// The description of a registered op.
 #[derive(Clone, Debug, Serialize)]

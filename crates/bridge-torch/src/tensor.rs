@@ -8,6 +8,7 @@ use crate::shim::{Handle, current_stream, shim};
 use madelung_core::array::{Array, DType, Data, Place, View, is_left};
 use madelung_core::backend::context::{Allocator, Heap};
 use madelung_core::{Error, Result};
+use madelung_cuda::memory::address;
 use madelung_cuda::{Device, Stream};
 use std::sync::OnceLock;
 
@@ -57,10 +58,28 @@ impl Allocator for TorchMemory {
 }
 
 /// torch's current stream of a device.
-pub(crate) fn stream(ordinal: usize) -> Result<Stream> {
+///
+/// # Errors
+/// No such device.
+pub fn stream(ordinal: usize) -> Result<Stream> {
     let (device, raw) = (Device::get(ordinal)?, current_stream(ordinal)?);
     // SAFETY: torch's streams live as long as the process.
     unsafe { device.stream(raw) }
+}
+
+/// Copies an array of a device to memory there, on torch's current stream.
+///
+/// # Errors
+/// `from`, where it lies on the host; the driver's.
+///
+/// # Safety
+/// `to` is memory of the device with room for the array, to which nothing else refers.
+pub unsafe fn copied(to: u64, from: &View<'_>) -> Result<()> {
+    let Place::Cuda(ordinal) = from.place() else {
+        return Err(Error::argument("from", "an array of a device", "one of the host"));
+    };
+    // SAFETY: that of the caller.
+    unsafe { stream(ordinal)?.copy(to, address(from), from.len() * from.dtype().size()) }
 }
 
 /// torch's caching allocator on a CUDA device, for torch's current stream.
@@ -73,15 +92,19 @@ impl TorchCudaMemory {
     fn place(&self) -> Place {
         Place::Cuda(self.stream.device().ordinal())
     }
+
+    /// A new array, made zero.
+    pub(crate) fn zeroed(&self, array: Array) -> Result<Array> {
+        let view = array.view();
+        // SAFETY: the new array has as many bytes, and no other reference.
+        unsafe { self.stream.zero(address(&view), view.len() * view.dtype().size())? };
+        Ok(array)
+    }
 }
 
 impl Allocator for TorchCudaMemory {
     fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
-        let (tensor, data) = Tensor::empty(dtype, shape, self.place())?;
-        let bytes = shape.iter().product::<usize>() * dtype.size();
-        // SAFETY: the new tensor has as many bytes, and no other reference.
-        unsafe { self.stream.zero(data.addr() as u64, bytes)? };
-        Ok(tensor.into_remote(self.place(), dtype, shape, data))
+        self.zeroed(self.room(dtype, shape)?)
     }
 
     fn room(&self, dtype: DType, shape: &[usize]) -> Result<Array> {
@@ -157,14 +180,19 @@ impl Tensor {
         handle
     }
 
-    /// The tensor of an array in torch's memory; for an array of other host memory, a copy.
+    /// The tensor of an array in torch's memory; for an array of other memory, a copy.
     pub(crate) fn from_array(array: Array) -> Result<Self> {
         let array = match array.into_owner::<Self>() {
             Ok(tensor) => return Ok(tensor),
             Err(array) => array,
         };
-        let (tensor, to) = Self::empty(array.dtype(), array.shape(), Place::Host)?;
+        let (tensor, to) = Self::empty(array.dtype(), array.shape(), array.place())?;
         let view = array.view();
+        if array.place() != Place::Host {
+            // SAFETY: the new tensor has as many bytes, and no other reference.
+            unsafe { copied(to.addr() as u64, &view)? };
+            return Ok(tensor);
+        }
         let bytes = view.len() * view.dtype().size();
         if bytes > 0 {
             // SAFETY: the new tensor is contiguous, has as many elements of equal size, and no other reference.

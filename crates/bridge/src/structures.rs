@@ -167,8 +167,8 @@ fn batch<'a>(
     Ok(Box::new(DeviceBatch::derived(widened(context, batch_idx, DType::I32)?, ptr)?))
 }
 
-/// List from its kind and whether this is known, `neighbor_ptr` (N + 1,), columns (P,) and images (P, 3); on the host also
-/// with packed images or in clusters: see [`Neighbors::from_arrays`].
+/// List from its kind and whether this is known, `neighbor_ptr` (N + 1,), columns (P,) and images, (P, 3) or packed (P,); on
+/// the host also in clusters: see [`Neighbors::from_arrays`].
 fn pairs<'a>(
     context: &Context<'_>,
     [ptr, others, shifts]: [&View<'a>; 3],

@@ -106,7 +106,7 @@ impl Backend for Cpu {
         let width = (unit.len() / unit.shape().first().copied().unwrap_or(1).max(1)).max(1);
         let of_rows: Vec<f64> = match weights {
             Weights::Uniform(w) => vec![*w; unit.len().div_ceil(width)],
-            Weights::Rows(w) => w.to_f64()?,
+            Weights::Rows(w, factor) => w.to_f64()?.into_iter().map(|w| factor * w).collect(),
             Weights::Systems(w, of) => {
                 let (w, of) = (w.to_f64()?, of.to_i32("batch_idx")?);
                 of.iter().map(|b| w[*b as usize]).collect()

@@ -180,32 +180,20 @@ impl Backend for Cuda {
 
     fn scale_rows(
         &self,
-        context: &Context<'_>,
+        _context: &Context<'_>,
         unit: &View<'_>,
         weights: &Weights<'_>,
         rows: &mut Array,
     ) -> Result<()> {
-        let mut rooms = Rooms::new(context);
-        let (dtype, values, of) = match weights {
-            Weights::Uniform(x) => {
-                let one = rooms.open(1)?;
-                raw::fill(&self.queue(), DType::F64, one, Length::new(1), *x)?;
-                (DType::F64, one, WeightOf::All)
-            }
-            Weights::Rows(w) => (w.dtype(), address(w), WeightOf::Row),
-            Weights::Systems(w, of) => (w.dtype(), address(w), WeightOf::System(address(of), w.len())),
+        let (of, factor) = match weights {
+            Weights::Uniform(factor) => (WeightOf::None, *factor),
+            Weights::Rows(w, factor) => (WeightOf::Row(elements(w)), *factor),
+            Weights::Systems(w, of) => (WeightOf::System(elements(w), address(of), w.len()), 1.0),
         };
         let count = unit.shape().first().copied().unwrap_or(1);
         let (unit_at, to) = (address(unit), address(&rows.view()));
-        let weights = raw::Weights { dtype, values, of };
-        raw::scale_rows(
-            &self.queue(),
-            unit.dtype(),
-            [unit_at, to],
-            Length::new(count),
-            width(unit.shape()),
-            weights,
-        )
+        let (count, width) = (Length::new(count), width(unit.shape()));
+        raw::scale_rows(&self.queue(), unit.dtype(), [unit_at, to], count, width, (of, factor))
     }
 
     fn transpose(&self, context: &Context<'_>, list: &dyn Structure) -> Result<[Array; 3]> {

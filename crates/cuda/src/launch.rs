@@ -276,9 +276,13 @@ pub(crate) fn programs() -> Vec<Compiled> {
 /// Words of 32 bits that go with a launch.
 const WORDS: usize = 256;
 
-/// Room with words of the host, which are copied as arguments of launches: so they are there in a captured graph, too.
+/// Address of words of the host: constants of the device, or a room to which they go as arguments of launches, so that they
+/// are there in a captured graph, too.
 fn written(cuda: &Cuda, rooms: &mut Rooms<'_>, words: impl Iterator<Item = i32>) -> Result<u64> {
     let words: Vec<i32> = words.collect();
+    if let Some(address) = cuda.stream.constant(&words)? {
+        return Ok(address);
+    }
     let to = rooms.open(words.len().div_ceil(2))?;
     let function = helpers(DType::F64).function(cuda.stream.device(), "write_words")?;
     for (n, some) in words.chunks(WORDS).enumerate() {

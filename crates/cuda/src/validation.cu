@@ -166,6 +166,10 @@ __device__ inline void check_row(const List& list, long long i, unsigned* word, 
       continue;
     }
     const auto [x, y, z] = shift(list.triples, list.packed, k).of;
+    // Wider integers have been cut to these.
+    const int most = 0x7fffffff;
+    for (const int s : {x, y, z})
+      if (s == most || s == -most - 1) raise_in(word, 4, param);
     if (!list.directed && i == j && x == 0 && y == 0 && z == 0) raise_in(word, 11, param);
     if (list.row_of && list.row_of[i] != list.column_of[j]) raise_in(word, 12, param);
     const unsigned long long a = i, b = j, u = (long long)x, v = (long long)y, w = (long long)z;
@@ -178,13 +182,16 @@ __device__ inline void check_row(const List& list, long long i, unsigned* word, 
   if ((threadIdx.x & 31) == 0 && sum) atomicAdd(&list.surplus->sum, sum);
 }
 
-// Each item has blocks of its own.
-extern "C" __global__ void check(const Items items, int count, const Lists lists, unsigned* word) {
+// Each item has blocks of its own; or, where the launch clears the words of the call first, warps of its only block.
+extern "C" __global__ void __launch_bounds__(512) check(const Items items, int count, const Lists lists, unsigned* word, int cleared) {
+  const unsigned unit = cleared ? threadIdx.x / 32 : blockIdx.x, width = cleared ? 32 : blockDim.x;
+  for (int n = threadIdx.x; n < cleared; n += blockDim.x) word[n] = 0;
+  if (cleared) __syncthreads();
   int n = 0;
-  while (n + 1 < count && blockIdx.x >= items.of[n + 1].first) ++n;
+  while (n + 1 < count && unit >= items.of[n + 1].first) ++n;
   const Item& item = items.of[n];
-  const long long at = (long long)(blockIdx.x - item.first) * blockDim.x + threadIdx.x;
-  const long long step = (long long)item.blocks * blockDim.x;
+  const long long at = (long long)(unit - item.first) * width + threadIdx.x % width;
+  const long long step = (long long)item.blocks * width;
   if (item.rule == 10) {
     const List& list = lists.of[item.limit];
     if (at == 0) list.surplus->param = item.param;

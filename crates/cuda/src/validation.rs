@@ -90,6 +90,10 @@ struct Outcome {
 const ELEMENTS: usize = 4;
 const THREADS: usize = 256;
 
+/// Threads of a block that looks at all items of a small call, a few warps for each: so it can clear the call's word first.
+const ALONE: usize = 512;
+const WARP: usize = 32;
+
 /// Numbers of u32 in the word of a call: the word itself, padded to 8 bytes, and for each list that is checked.
 const WORDS: usize = Word::LEN.next_multiple_of(2);
 const SURPLUS: usize = 4;
@@ -193,7 +197,21 @@ pub fn begin(
         items.push(Item { limit: bits.cast_signed(), ..real(0, &array.view(), Rule::Filled) });
     }
     items.retain(|item| item.count > 0);
-    let word = context.allocator.zeros(DType::I32, &[WORDS + SURPLUS * lists.len()])?;
+    let warps = |item: &Item| match item.rule {
+        Rule::Pairs => item.count as usize,
+        _ => (item.count as usize).div_ceil(4 * ELEMENTS * WARP),
+    };
+    let is_alone = (1..=TABLE).contains(&items.len())
+        && lists.len() <= LISTS
+        && items.iter().map(warps).sum::<usize>() <= ALONE / WARP;
+    let words = [WORDS + SURPLUS * lists.len()];
+    let word = if is_alone {
+        items.iter_mut().for_each(|item| item.blocks = warps(item) as u32);
+        context.allocator.room(DType::I32, &words)?
+    } else {
+        context.allocator.zeros(DType::I32, &words)?
+    };
+    let cleared = if is_alone { words[0] as i32 } else { 0 };
     let status = address(&word.view());
     let surplus = |n: usize| status + 4 * (WORDS + SURPLUS * n) as u64;
     let kernel = program().function(stream.device(), "check")?;
@@ -223,13 +241,15 @@ pub fn begin(
         // SAFETY: the addresses are those of the arrays that the items name, with as many elements; what is written is a
         // room that the call's caller has lent for it, the call's own word, and arrays that it fills.
         unsafe {
-            let arguments: [*const c_void; 4] = [
+            let arguments: [*const c_void; 5] = [
                 table.as_ptr().cast(),
                 (&raw const count).cast(),
                 listed.as_ptr().cast(),
                 (&raw const status).cast(),
+                (&raw const cleared).cast(),
             ];
-            stream.launch(kernel, [first, 1, 1], [THREADS as u32, 1, 1], &arguments)?;
+            let (blocks, threads) = if is_alone { (1, first * WARP as u32) } else { (first, THREADS as u32) };
+            stream.launch(kernel, [blocks, 1, 1], [threads, 1, 1], &arguments)?;
         }
     }
     Ok(word)

@@ -27,6 +27,8 @@
 #ifndef CROWD
 #define CROWD 31
 #endif
+// The terms that a thread adds up in REAL before they go to a sum, where sums are wider.
+#define FEW (sizeof(REAL) < sizeof(ACC) ? 8 : 1)
 // Whether partners' data are loaded from records.
 #ifndef PACKED
 #define PACKED 0
@@ -75,23 +77,25 @@ template <class T, int N> __device__ inline T polynomial(T x, const T (&coeffici
   for (int n = N - 2; n >= 0; --n) sum = fma(sum, x, coefficients[n]);
   return sum;
 }
+// A quotient of numbers far from the ends of the range.
+__device__ inline double quotient(double x, double y) { return x / y; }
+__device__ inline float quotient(float x, float y) { return __fdividef(x, y); }
 // erfc(a) = exp(-a^2) top(a) / bottom(a) for a >= 0, as in math/functions.rs; at `end` it is zero. NaN stays NaN.
 template <class T, int N, int M>
 __device__ inline Both<T> erfc_exp_neg_sq(T x, T end, const T (&top)[N], const T (&bottom)[M]) {
   T a = x < 0 ? -x : x;
   a = a > end ? end : a;
-  const T e = exp_neg_sq(a), value = e * (polynomial(a, top) / polynomial(a, bottom));
+  const T e = exp_neg_sq(a), value = e * quotient(polynomial(a, top), polynomial(a, bottom));
   return {x < 0 ? T(2) - value : value, e};
 }
-__device__ inline Both<double> erfc_exp_neg_sq(double x) {
-  constexpr double top[] = {1.0, 2.190206174391594, 2.373176066829152, 1.633672406760698, 0.7796645643103053,
+// Constants of memory are operands of instructions; those of the text would have to be loaded again in every iteration.
+__constant__ double ERFC_TOP[] = {1.0, 2.190206174391594, 2.373176066829152, 1.633672406760698, 0.7796645643103053,
                             0.2664229553914064, 0.06517829813617443, 0.011045567712213097, 0.0011855359931105948,
                             6.229353260782317e-5};
-  constexpr double bottom[] = {1.0, 3.318585341487093, 5.1177986303923415, 4.842157199251182, 3.1220702838299563,
+__constant__ double ERFC_BOTTOM[] = {1.0, 3.318585341487093, 5.1177986303923415, 4.842157199251182, 3.1220702838299563,
                                1.4386314998121184, 0.4819560700993259, 0.1165761793125135, 0.01963296523619841,
                                0.002101307836324408, 0.0001104124117576006};
-  return erfc_exp_neg_sq(x, 28.0, top, bottom);
-}
+__device__ inline Both<double> erfc_exp_neg_sq(double x) { return erfc_exp_neg_sq(x, 28.0, ERFC_TOP, ERFC_BOTTOM); }
 __device__ inline Both<float> erfc_exp_neg_sq(float x) {
   constexpr float top[] = {float(1.0), float(1.2392041683197021), float(0.7324315309524536), float(0.22961150109767914),
                            float(0.03287816047668457)};
@@ -134,6 +138,13 @@ template <class T> __device__ inline T sum_of_lanes(T x, unsigned threads) {
   for (int n = LANES / 2; n > 0; n /= 2) x += __shfl_xor_sync(threads, x, n);
   return x;
 }
+// Sums of few terms: a sum of their own where sums are wider, else the sum itself.
+__device__ inline float& few_of(double&, float& few) { return few; }
+template <class T> __device__ inline T& few_of(T& sum, T&) { return sum; }
+__device__ inline void add_few(double& sum, float few) { sum += few; }
+template <class T> __device__ inline void add_few(T&, T) {}
+// The terms of a thread among so many ones ahead, up to FEW.
+__device__ inline int few_steps(long long ahead) { return FEW > 1 && ahead < FEW * LANES ? int(ahead + LANES - 1) / LANES : FEW; }
 // The largest, and its place: the first one where several are largest; -1 is that of an initial value.
 template <class T> __device__ inline void best_of_lanes(T& best, T& place, unsigned threads) {
   for (int n = LANES / 2; n > 0; n /= 2) {

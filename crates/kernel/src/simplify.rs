@@ -119,6 +119,7 @@ fn simplified(b: &mut Body, op: Op) -> Val {
             match (b.op(x), b.op(y)) {
                 (Select(d, p, _), _) if *d == c => return real_op(b, Select(c, *p, y)),
                 (_, Select(d, _, q)) if *d == c => return real_op(b, Select(c, x, *q)),
+                (Select(d, _, q), _) if *q == y && implies(b, *d, c) => return x,
                 _ => Select(c, x, y),
             }
         }
@@ -129,6 +130,14 @@ fn simplified(b: &mut Body, op: Op) -> Val {
         op => op,
     };
     b.emit(op, ty)
+}
+
+/// Whether a condition is one of those that another one joins.
+fn implies(b: &Body, all: Val, one: Val) -> bool {
+    match *b.op(all) {
+        Op::And(x, y) => [x, y].into_iter().any(|v| v == one || implies(b, v, one)),
+        _ => false,
+    }
 }
 
 /// 2ⁿ · x, times y, is 2ⁿ · (x · y): the halves of square roots meet the twos of squares, and vanish.

@@ -275,6 +275,6 @@ fn on_device(
     }
     let arrays = sizes.arrays(context)?;
     let kept = context.allocator.zeros(DType::I32, &[batch.systems()])?;
-    counted.write_rows(context, [&arrays.index, &arrays.columns, &arrays.images])?;
+    counted.write_rows([&arrays.index, &arrays.columns, &arrays.images])?;
     Ok(vec![arrays.index, arrays.columns, arrays.images, kept])
 }

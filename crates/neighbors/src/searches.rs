@@ -10,7 +10,7 @@ use crate::list::{Cutoff, Form, ListArrays, Method, NeighborSearch, Options};
 use crate::renewed;
 use crate::verlet;
 use crate::within;
-use madelung_core::array::{Array, DType, Place, View};
+use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Op, Registry};
 use madelung_core::{Error, Result};
@@ -23,8 +23,9 @@ use std::sync::OnceLock;
 /// that is P, filled up as [`CooArrays`] says; offsets count all pairs, and a list that does not fit has none. `method`: 1
 /// (cell list), 2 (brute force) or whichever is faster, on the host.
 ///
-/// `find_neighbors`, on the host: the arrays of [`ListArrays`], in `form` 0 (rows), 1 (clusters) or whichever is faster.
-/// Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system.
+/// `find_neighbors`: the arrays of [`ListArrays`], in `form` 0 (rows), 1 (clusters) or whichever is faster: on a device in
+/// rows. Sizes of arrays in clusters from 0 up are room for those. `cutoffs`, if there are any, are those of each system, on
+/// the host.
 ///
 /// `nearest`, `spatial_order`, `point_order` and `query_order`: see [`closest`]. `radius_search` and `narrowed_pairs`: see
 /// [`within`]. `needs_rebuild`: see [`verlet`]; `renewed_neighbors`: see [`renewed`]. `exclusion_list`, `rows_without` and,
@@ -108,11 +109,27 @@ fn neighbor_search(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>
 }
 
 fn find_neighbors(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
-    if context.backend.place() != Place::Host {
-        let text = "neighbours in clusters are lists of the CPU: make one with form='rows'";
-        return Err(Error::Unsupported(text.into()));
-    }
     let (atoms, [form, rooms @ ..]) = read::<4>(args)?;
+    if let (Some(cuda), Some(batch)) =
+        (context.backend.as_any().downcast_ref::<Cuda>(), atoms.batch.as_device_batch())
+    {
+        let has_cutoffs = args.iter().skip(4).any(|arg| matches!(arg, Arg::Array(view) if !view.is_empty()));
+        if form == 1 || has_cutoffs {
+            let text = "neighbours in clusters, and by cutoffs of systems, are lists of the CPU";
+            return Err(Error::Unsupported(text.into()));
+        }
+        let Atoms { positions, cell, pbc, cutoff, .. } = &atoms;
+        let frame = DeviceFrame { positions, cell: *cell, pbc, batch };
+        let counted = DeviceCoo::count(cuda, context, &frame, *cutoff, Options::full().kind)?;
+        let (pairs, images) = counted.images()?;
+        let [index, columns, images] = [
+            room(context, 0, &[batch.atoms() + 1])?,
+            room(context, 1, &[pairs])?,
+            room(context, 2, &images)?,
+        ];
+        counted.write_rows([&index, &columns, &images])?;
+        return Ok(vec![index, columns, images]);
+    }
     let OnHost { positions, cells, axes, batch } = atoms.on_host()?;
     let options = match form {
         0 => Options::full().with_form(Form::Rows),

@@ -53,7 +53,7 @@ def through(namespace: Namespace, framework: Any, straight: Mapping[Call, Call] 
 def straight_calls(plain: Any, derived: Callable[[str], Any] = lambda op: None) -> dict[Call, Call]:
     """For each body with an op: the call on plain arrays, which else is not implemented.
 
-    `derived`: the mode that takes an op in graphs of derivatives, and the op in it.
+    `derived`: the modes on the host and on devices that take an op in graphs of derivatives, and the op in them.
     """
     # Which declares the functions.
     importlib.import_module("madelung._api")

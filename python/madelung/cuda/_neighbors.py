@@ -62,9 +62,11 @@ def find_neighbors(
         check.refuse("form", "'rows' on a device", "'clusters'")
     cutoff = check.largest(cutoff)
     r, h, *_ = atoms = _atoms(on, positions, cutoff, cell, pbc, batch_idx, batch_ptr)
-    pairs, ptr, shifts = _search(on, atoms, False, None)
+    given = (*atoms, on.filled((0,), r.dtype, 0.0), 0, -1, -1, -1)
+    index, columns, images = OPS["find_neighbors"].run(VALUE, given, on.stream)
+    index._native.found_list(columns._native, images._native)
     at, axes = None if cell is None else h, axes_of(check.periodic(pbc), cell)
-    return Neighbors(ptr, pairs[1], shifts, at, None, "rows", len(r), float(cutoff), axes)
+    return Neighbors(index, columns, images, at, None, "rows", len(r), float(cutoff), axes)
 
 
 def _atoms(

@@ -8,7 +8,7 @@ from typing import Any
 from madelung._functions.bound import refuse_foreign, straight_calls
 from madelung._native import InGraph
 from madelung.torch._errors import FAILURES, explained
-from madelung.torch._framework import ENERGIES, Eager, Graph, is_compiling, mode_of, outside_graphs
+from madelung.torch._framework import ENERGIES, Device, Eager, Graph, is_compiling, mode_of, outside_graphs
 from madelung.torch._plain import PLAIN
 
 
@@ -38,7 +38,7 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         del failure
 
 
-STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN, lambda op: (Eager, ENERGIES[op]))
+STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN, lambda op: ((Eager, Device), ENERGIES[op]))
 
 # Of bodies that read values, at which compiled graphs break.
 read = outside_graphs(call)

@@ -19,7 +19,7 @@ from madelung.torch import _ops, _search
 from madelung.torch._autograd import _transforms_active
 from madelung.torch._calls import Calls
 from madelung.torch._energies import Energies
-from madelung.torch._lists import is_checked
+from madelung.torch._lists import columns_of, is_checked, is_made_in
 from madelung.torch._specialised import not_compiled
 
 Given, Result = ParamSpec("Given"), TypeVar("Result")
@@ -355,8 +355,13 @@ class Device(_Made):
     """
 
     keeps_room, searched = True, staticmethod(_search.searched)
-    find_neighbors, is_made_in = staticmethod(_search.find_neighbors), staticmethod(_search.is_made_in)
+    find_neighbors = staticmethod(_search.find_neighbors)
     is_checked = staticmethod(is_checked)
+
+    @staticmethod
+    def is_made_in(reference: Any, cell: torch.Tensor) -> bool:
+        """See `_Mode.is_made_in`; a graph that is captured runs with later values."""
+        return is_made_in(reference, cell) and not given.is_captured(cell)
 
     @staticmethod
     def one_system(like: torch.Tensor, n: Any) -> torch.Tensor:
@@ -398,7 +403,7 @@ class Device(_Made):
     @staticmethod
     def coo(neighbor_list: Any, neighbor_ptr: Any, neighbor_shifts: Any, positions: Any) -> tuple[Any, ...]:
         """See `Eager.coo`; rows are not compared with the offsets."""
-        return neighbor_ptr, _search.columns_of(neighbor_list), neighbor_shifts, FULL
+        return neighbor_ptr, columns_of(neighbor_list), neighbor_shifts, FULL
 
     @staticmethod
     def converted(

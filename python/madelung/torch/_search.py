@@ -7,7 +7,6 @@ is read.
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -22,44 +21,14 @@ from madelung.numpy._framework import Numpy
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 from madelung.torch._autograd import _transforms_active
-from madelung.torch._lists import remember, state_of, tells
+from madelung.torch._lists import remember, remember_cell, remember_columns, state_of, tells
 
 is_compiling = torch.compiler.is_compiling
 
 # Lists have no derivatives.
-_neighbor_search = _ops.OPS["neighbor_search"].overload(VALUE, private=True)
-
-# The columns of lists that were found here, by the identity of the list, which is held weakly: one view of them for all
-# calls, so that calls know them as checked.
-_columns: dict[int, tuple[Any, Tensor]] = {}
-
-
-def columns_of(pairs: Any) -> Any:
-    """The second row of a list."""
-    known = _columns.get(id(pairs))
-    return known[1] if known is not None and known[0]() is pairs else pairs[1]
-
-
-# For each cell of a list that was found here, by its identity: the tensor that it is a copy of, and the state of that
-# one. Both are held weakly.
-_cells: dict[int, tuple[Any, ...]] = {}
-
-
-def _remember_cell(copy: Tensor, cell: Tensor) -> None:
-    key = id(copy)
-    of = weakref.ref(copy, lambda _: _cells.pop(key, None))
-    _cells[key] = (of, weakref.ref(cell), cell._version, cell.data_ptr())
-
-
-def is_made_in(reference: Any, cell: Tensor) -> bool:
-    """Whether the cell of a list is a copy of a tensor that has not changed since, for which no value has to be read.
-
-    A graph that is captured runs with later values.
-    """
-    known = _cells.get(id(reference))
-    if known is None or known[0]() is not reference or known[1]() is not cell or given.is_captured(cell):
-        return False
-    return known[2:] == (cell._version, cell.data_ptr())
+_neighbor_search, _find_neighbors = (
+    _ops.OPS[name].overload(VALUE, private=True) for name in ("neighbor_search", "find_neighbors")
+)
 
 
 def searched_on_host(
@@ -154,12 +123,23 @@ def _search(
     positions: Any, cutoff: float, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any, half: bool, capacity: int | None
 ) -> Found:
     """All pairs closer than a cutoff, from both sides or half of them, without gradients."""
+    if capacity is None:
+        given.refuse_in_capture("capacity", "how many pairs there is room for", positions)
+    atoms = _atoms(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
+    of, systems = atoms[3:5]
+    search = _ops.neighbor_search if is_compiling() else _neighbor_search
+    pairs, ptr, shifts = search(*atoms, int(half), -1 if capacity is None else capacity, 0)
+    if not (is_compiling() or half or pairs.is_inference() or _transforms_active() or given.is_traced(pairs)):
+        _remember(pairs, ptr, shifts, len(positions))
+    return Found(pairs, ptr, shifts, positions, cell, of, systems)
+
+
+def _atoms(positions: Any, cutoff: float, cell: Any, pbc: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any, ...]:
+    """The inputs that searches have in common."""
     given.reals_like("positions", positions, ("N", 3), positions)
     for name, x in (("positions", positions), ("cell", cell)):
         if isinstance(x, Tensor) and (_is_transformed(x) or x.device.type == "meta"):
             given.refuse_without_values(name, x)
-    if capacity is None:
-        given.refuse_in_capture("capacity", "how many pairs there is room for", positions)
     h = positions.new_empty(0, 3, 3)
     if cell is not None:
         expected = (3, 3) if isinstance(cell, Tensor) and cell.dim() == 2 else ("B", 3, 3)
@@ -168,12 +148,7 @@ def _search(
     axes, bits = _periodic(pbc, cell, positions)
     found = check.lattices(None if cell is None else len(h), None if len(axes) == 0 else axes)
     of, systems = _batch(positions, found, batch_idx, batch_ptr)
-    atoms = (positions.detach(), h.detach(), axes, of, systems, cutoff, bits)
-    search = _ops.neighbor_search if is_compiling() else _neighbor_search
-    pairs, ptr, shifts = search(*atoms, int(half), -1 if capacity is None else capacity, 0)
-    if not (is_compiling() or half or pairs.is_inference() or _transforms_active() or given.is_traced(pairs)):
-        _remember(pairs, ptr, shifts, len(positions))
-    return Found(pairs, ptr, shifts, positions, cell, of, systems)
+    return positions.detach(), h.detach(), axes, of, systems, cutoff, bits
 
 
 def _is_transformed(x: Tensor) -> bool:
@@ -183,12 +158,11 @@ def _is_transformed(x: Tensor) -> bool:
 
 def _remember(pairs: Tensor, ptr: Tensor, shifts: Tensor, atoms: int) -> None:
     """Remembers full lists as checked, while they stay unchanged."""
-    key = id(pairs)
     # Of an alias: a view would keep its base, and with it this entry, alive.
     columns = pairs.detach()[1]
-    _columns[key] = (weakref.ref(pairs, lambda _: _columns.pop(key, None)), columns)
+    remember_columns(pairs, columns)
     arrays = (ptr, columns, shifts)
-    remember([(arrays, state_of(arrays, FULL, atoms))])
+    remember([(arrays, state_of(arrays, FULL, atoms), None)])
 
 
 def _periodic(pbc: Any, cell: Any, positions: Tensor) -> tuple[Tensor, int]:
@@ -254,9 +228,12 @@ def find_neighbors(
         check.refuse("form", "'rows' on a device", "'clusters'")
     given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
     cutoff = check.largest(cutoff)
-    found = _search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, False, None)
+    atoms = _atoms(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
+    arrays = index, columns, images = _find_neighbors(*atoms, positions.new_empty(0), 0, -1, -1, -1)
+    if not (columns.is_inference() or _transforms_active() or given.is_traced(columns)):
+        remember([(arrays, state_of(arrays, FULL, len(positions)), None)])
     at = _kept(cell)
     if at is not None and tells(cell):
-        _remember_cell(at, cell)
-    arrays = (found.ptr, columns_of(found.pairs), found.shifts, at, None)
+        remember_cell(at, cell)
+    arrays = (index, columns, images, at, None)
     return Neighbors(*arrays, "rows", len(positions), float(cutoff), axes_of(pbc, cell))

@@ -8,13 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyTuple, PyType};
 use std::sync::OnceLock;
 
-use crate::device::DeviceArray;
 use crate::plain::Plain;
 
 /// Neighbour list of a call.
 pub(super) struct List<'py> {
     pub(super) index: Bound<'py, PyAny>,
-    /// The columns; of plain arrays the pairs (2, P).
+    /// The columns; of plain arrays the pairs (2, P), but for those of PyTorch on a device.
     pub(super) columns: Bound<'py, PyAny>,
     pub(super) images: Bound<'py, PyAny>,
     /// Of a list that a search has made; None of plain arrays.
@@ -50,24 +49,30 @@ impl<'py> List<'py> {
     }
 
     /// The list of plain arrays: pairs (2, P), offsets and images.
-    pub(super) fn of_arrays([pairs, ptr, shifts]: [&Bound<'py, PyAny>; 3]) -> Option<Self> {
-        let is_there = !(pairs.is_none() || ptr.is_none() || shifts.is_none());
-        let (index, columns, images) = (ptr.clone(), pairs.clone(), shifts.clone());
-        is_there.then_some(Self { index, columns, images, found: None })
+    pub(super) fn of_arrays(
+        [pairs, ptr, shifts]: [&Bound<'py, PyAny>; 3],
+        plain: &Plain,
+        on_host: bool,
+    ) -> PyResult<Option<Self>> {
+        if pairs.is_none() || ptr.is_none() || shifts.is_none() {
+            return Ok(None);
+        }
+        let columns = if on_host { pairs.clone() } else { plain.columns_of(pairs)? };
+        Ok(Some(Self { index: ptr.clone(), columns, images: shifts.clone(), found: None }))
     }
 
-    /// Whether calls need not check it: a search has made it, and on a device nobody else can have written to it.
-    pub(super) fn is_checked(&self, plain: &Plain) -> bool {
-        if plain.is_readable() {
-            return self.found.is_some();
+    /// Whether calls with so many atoms need not check it: a search has made it, and on a device nobody else can have written
+    /// to it.
+    pub(super) fn is_checked(&self, plain: &Plain, on_host: bool, atoms: usize) -> PyResult<bool> {
+        if on_host {
+            return Ok(self.found.is_some());
         }
-        let array = |x: &Bound<'py, PyAny>| x.cast_exact::<DeviceArray>().ok().cloned();
-        match [&self.index, &self.columns, &self.images].map(array) {
-            [Some(ptr), Some(columns), Some(images)] => {
-                ptr.get().is_checked_list(columns.get(), images.get())
-            }
-            _ => false,
-        }
+        plain.is_checked([&self.index, &self.columns, &self.images], atoms)
+    }
+
+    /// Whether PyTorch remembers it when a call on a device has checked it.
+    pub(super) fn is_long(&self, plain: &Plain) -> PyResult<bool> {
+        Ok(plain.memory(&self.columns)?.is_some_and(|columns| columns.len() >= plain.most_pairs()))
     }
 
     /// The images. Those of plain arrays in three integers each.
@@ -80,15 +85,19 @@ impl<'py> List<'py> {
 
     /// The columns. Those of plain arrays, where values can be read, only where the first row of the pairs fits the offsets,
     /// and where there are fewer pairs than [`Plain::most_pairs`].
-    pub(super) fn columns<'a>(&'a self, plain: &Plain) -> PyResult<Option<View<'a>>> {
+    pub(super) fn columns<'a>(&'a self, plain: &Plain, on_host: bool) -> PyResult<Option<View<'a>>> {
         if self.found.is_some() {
             return plain.memory(&self.columns);
         }
         let (Some(columns), offsets) = (plain.view(&self.columns)?, plain.view(&self.index)?) else {
             return Ok(None);
         };
-        if let (false, [2, count]) = (plain.is_readable(), columns.shape()) {
-            return Ok(columns.rows(1, 1).and_then(|row| View::new(row.data(), &[*count])).ok());
+        if !on_host {
+            return Ok(match columns.shape() {
+                [2, count] => columns.rows(1, 1).and_then(|row| View::new(row.data(), &[*count])).ok(),
+                [_] => Some(columns),
+                _ => None,
+            });
         }
         Ok(match (columns.data(), columns.shape(), offsets.map(|offsets| offsets.data())) {
             (Data::I32(pairs), [2, count], Some(Data::I32(ptr))) if *count < plain.most_pairs() => {
@@ -107,11 +116,15 @@ impl<'py> List<'py> {
 }
 
 impl Found<'_> {
-    /// Whether it was made in a cell of these values, as far as they can be read; None: without one.
-    pub(super) fn is_of(&self, cell: Option<&View<'_>>, plain: &Plain) -> PyResult<bool> {
-        let Some(cell) = cell.filter(|_| plain.is_readable()) else {
-            return Ok(self.cell.is_none() == cell.is_none());
-        };
+    /// Whether it was made in the cell `x`, by its values as far as they can be read; None: without one.
+    pub(super) fn is_of(
+        &self,
+        x: &Bound<'_, PyAny>,
+        cell: Option<&View<'_>>,
+        plain: &Plain,
+        on_host: bool,
+    ) -> PyResult<bool> {
+        let Some(cell) = cell.filter(|_| on_host) else { return plain.is_made_in(&self.cell, x) };
         let systems = if cell.shape().len() == 2 { 1 } else { cell.shape()[0] };
         let same = |other: View<'_>| match (cell.data(), other.data()) {
             _ if other.shape() != [systems, 3, 3] => false,

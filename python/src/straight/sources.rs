@@ -10,35 +10,35 @@ use crate::call::exception;
 
 /// A parameter of a function, by its place among all of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place(pub(super) usize);
+pub(super) struct Argument(pub(super) usize);
 
 /// Source of an input of an op.
 pub(super) enum Source {
     /// An array of so many axes.
-    Array(Place, usize),
+    Array(Argument, usize),
     /// The cell, of all systems or of each; whether it may be left out, as the sum over pairs of a molecule is the same in
     /// any.
-    Cell(Place, bool),
+    Cell(Argument, bool),
     /// A number of each system, or of all; and whether it is one number, of which 0, its default, says that nothing is split
     /// by it.
-    PerSystem(Place, bool),
+    PerSystem(Argument, bool),
     /// An array that is zero in every call.
     Zero,
     /// The system of each row of a tensor of this number; None where there is one system.
-    SystemOf(Place, usize),
+    SystemOf(Argument, usize),
     /// A part of the neighbour list.
     List(Part),
     /// The nodes of a mesh, and the order of its splines.
-    Mesh(Place, Place),
-    Prefactor(Place),
+    Mesh(Argument, Argument),
+    Prefactor(Argument),
     /// The cutoff; if it may be left out, it is that of the list.
-    Cutoff(Place, bool),
+    Cutoff(Argument, bool),
     /// The distance from which energies go to zero.
-    Taper(Place),
+    Taper(Argument),
 }
 
 impl Source {
-    pub(super) fn places(&self) -> Vec<Place> {
+    pub(super) fn places(&self) -> Vec<Argument> {
         match *self {
             Self::Array(of, _)
             | Self::Cell(of, _)
@@ -56,19 +56,19 @@ impl Source {
 /// Names of a function's parameters, each with its default, if it has one.
 pub(super) type Parameters<'py> = Vec<(String, Vec<Bound<'py, PyAny>>)>;
 
-pub(super) fn place(parameters: &Parameters<'_>, name: &str) -> PyResult<Place> {
-    let at = parameters.iter().position(|(other, _)| other == name).map(Place);
+pub(super) fn place(parameters: &Parameters<'_>, name: &str) -> PyResult<Argument> {
+    let at = parameters.iter().position(|(other, _)| other == name).map(Argument);
     at.ok_or_else(|| exception(Error::argument(name, "a parameter of the function", "none")))
 }
 
 /// Parameters of a function that have their defaults.
-pub(super) type Others = Vec<(Place, Py<PyAny>)>;
+pub(super) type Others = Vec<(Argument, Py<PyAny>)>;
 
 /// All parameters but some, and their defaults.
-pub(super) fn others(parameters: &Parameters<'_>, used: &[Place]) -> PyResult<Others> {
-    let rest = parameters.iter().enumerate().filter(|(n, _)| !used.contains(&Place(*n)));
+pub(super) fn others(parameters: &Parameters<'_>, used: &[Argument]) -> PyResult<Others> {
+    let rest = parameters.iter().enumerate().filter(|(n, _)| !used.contains(&Argument(*n)));
     let others = rest.map(|(n, (name, default))| match default.first() {
-        Some(default) => Ok((Place(n), default.clone().unbind())),
+        Some(default) => Ok((Argument(n), default.clone().unbind())),
         None => Err(exception(Error::argument(name, "a default, as the op has no such input", "none"))),
     });
     others.collect()

@@ -11,27 +11,27 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyTuple};
 
 use super::given::{List, axes_of, mesh, number, periodic_axes, unit_cell};
-use super::sources::{Others, Parameters, Place, others, place};
+use super::sources::{Argument, Others, Parameters, others, place};
 use crate::plain::Plain;
 
 /// Places of a sum's arguments.
 pub(super) struct Sum {
     sum: plan::Sum,
-    positions: Place,
-    charges: Place,
-    cell: Place,
-    batch_idx: Place,
-    pbc: Place,
-    slab_correction: Place,
-    slab_height: Place,
-    alpha: Place,
-    cutoff: Place,
-    accuracy: Place,
-    exclusions: Place,
-    widths: Place,
-    prefactor: Place,
+    positions: Argument,
+    charges: Argument,
+    cell: Argument,
+    batch_idx: Argument,
+    pbc: Argument,
+    slab_correction: Argument,
+    slab_height: Argument,
+    alpha: Argument,
+    cutoff: Argument,
+    accuracy: Argument,
+    exclusions: Argument,
+    widths: Argument,
+    prefactor: Argument,
     /// Of a sum over waves: k_cutoff, miller_indices, miller_batch_idx, method; on a mesh: mesh_dimensions, spline_order.
-    own: Vec<Place>,
+    own: Vec<Argument>,
     others: Others,
 }
 
@@ -59,7 +59,7 @@ enum Settings {
 
 impl Sum {
     /// The sum of which one op is a straight call; None of other ops. `used`: places of lists and results.
-    pub(super) fn of(op: &str, parameters: &Parameters<'_>, used: &[Place]) -> PyResult<Option<Self>> {
+    pub(super) fn of(op: &str, parameters: &Parameters<'_>, used: &[Argument]) -> PyResult<Option<Self>> {
         let (sum, own) = match op {
             "ewald_summation" => {
                 (plan::Sum::Waves, &["k_cutoff", "miller_indices", "miller_batch_idx", "method"][..])
@@ -102,7 +102,7 @@ impl Sum {
         if self.others.iter().any(|(at, default)| !args[at.0].is(default)) {
             return None;
         }
-        let of = |at: Place| &args[at.0];
+        let of = |at: Argument| &args[at.0];
         let dtype = plain.view(of(self.positions)).ok()??.dtype();
         let reader = Reader { plain, dtype };
         let positions = reader.reals(of(self.positions), 2)?;
@@ -124,14 +124,15 @@ impl Sum {
         if let Some(found) = list.and_then(|list| list.found.as_ref()) {
             let cutoffs = cutoff.get_or_insert_with(|| vec![found.cutoff]);
             let reaches = cutoffs.iter().all(|cutoff| *cutoff <= found.cutoff);
-            let fits = found.is_of(cell.as_ref(), plain).ok()? && found.has_axes(&pbc, of_cell.as_ref());
+            let same = found.is_of(of(self.cell), cell.as_ref(), plain, true).ok()?;
+            let fits = same && found.has_axes(&pbc, of_cell.as_ref());
             if !(fits && reaches && found.atoms == positions.shape()[0]) {
                 return None;
             }
         }
         let memory = |x: &'a Bound<'_, PyAny>| plain.memory(x).ok()?;
         let arrays = |list: &'a List<'_>| {
-            Some([memory(&list.index)?, list.columns(plain).ok()??, list.images(plain).ok()??])
+            Some([memory(&list.index)?, list.columns(plain, true).ok()??, list.images(plain).ok()??])
         };
         let list = match list {
             Some(list) => Some((arrays(list)?, list.found.is_some())),
@@ -159,7 +160,7 @@ impl Sum {
         cutoff: Option<Vec<f64>>,
         single: bool,
     ) -> Option<Settings> {
-        let of = |at: Place| &args[at.0];
+        let of = |at: Argument| &args[at.0];
         let (alpha, slab_height) = (reader.numbers(of(self.alpha))?, reader.numbers(of(self.slab_height))?);
         let accuracy = optional(of(self.accuracy), number)?;
         Some(match (self.sum, &self.own[..]) {

@@ -16,6 +16,7 @@ import madelung
 import madelung.torch as mt
 from conftest import DEVICE
 from madelung._schema import CHECKED, FULL
+from madelung.torch import _bound
 from madelung.torch._framework import Device
 
 pytestmark = pytest.mark.skipif(DEVICE != "cuda", reason="not asked for: MADELUNG_TEST_DEVICE=cuda")
@@ -298,6 +299,8 @@ def seen_kinds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return *arrays, kind
 
     monkeypatch.setattr(Device, "found", classmethod(found))
+    # Straight calls ask for themselves.
+    monkeypatch.setattr(_bound, "STRAIGHT", {})
     return kinds
 
 

@@ -50,6 +50,10 @@ def test_tensors_on_devices() -> None:
     suite(str(HERE / "on_devices.py"))
 
 
+def test_straight_calls_on_devices() -> None:
+    suite(str(HERE / "straight_on_devices.py"))
+
+
 def test_functions_on_devices() -> None:
     """But for what needs PyTorch's own kernels in captured graphs."""
     suite(str(HERE / "test_cuda.py"), str(HERE / "test_calls.py"), MADELUNG_TEST_DEVICE="cuda")
@@ -143,13 +147,13 @@ print(madelung.devices())
 
 
 NODES = {
-    "real space": (3, 1),
-    "real space, forces": (3, 1),
+    "real space": (3, 0),
+    "real space, forces": (3, 0),
     "real space, forces, a list that is not known": (3, 1),
-    "reciprocal space, forces": (12, 1),
-    "sum": (10, 1),
-    "sum, forces": (13, 1),
-    "mesh, forces": (23, 4),
+    "reciprocal space, forces": (12, 0),
+    "sum": (10, 0),
+    "sum, forces": (13, 0),
+    "mesh, forces": (19, 1),
 }
 """Launches and fills of calls: the nodes of a graph that captures them."""
 

@@ -19,7 +19,7 @@ import madelung.numpy as mn
 import madelung.torch as mt
 from madelung import _arguments as check
 from madelung._functions.lists import Chosen
-from madelung.torch import _bound, _framework, _lists, _ops, _search
+from madelung.torch import _bound, _framework, _lists, _ops
 from madelung.torch import _inputs as given
 
 pytestmark = pytest.mark.host("it stands in for a device")
@@ -243,9 +243,9 @@ def test_lists_that_were_searched_there_are_checked(monkeypatch: pytest.MonkeyPa
     assert kind(pairs.clone()) == 0
     pairs[0, 0] = 0
     assert kind(pairs) == 0
-    before = len(_search._columns)
+    before = len(_lists._columns)
     del pairs
-    assert len(_search._columns) == before - 1
+    assert len(_lists._columns) == before - 1
     pairs, ptr, shifts = listed(r, CUTOFF, h[0], half_fill=True)
     assert kind(pairs) == 0
 

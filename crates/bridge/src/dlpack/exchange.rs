@@ -2,13 +2,14 @@
 //! (`DLPackExchangeAPI` of DLPack 1.3; PyTorch from 2.10).
 
 use super::{Element, ManagedTensorVersioned, Tensor, VERSION, element_of, is_row_major};
-use madelung_core::array::{Array, DType, Data, View, is_left};
+use madelung_core::array::{Array, DType, Data, Place, View, is_left};
 use madelung_core::backend::context::{Allocator, Heap};
 use madelung_core::{Error, Result};
 use std::ffi::{c_char, c_int, c_void};
 
-/// `DLDeviceType`: memory of the host.
+/// `DLDeviceType`: memory of the host, and of CUDA devices.
 const HOST: i32 = 1;
+const CUDA: i32 = 2;
 
 /// Largest number of axes of a tensor that is lent or made.
 const AXES: usize = 4;
@@ -68,7 +69,7 @@ impl Exchange {
         table.filter(|table| table.0.view.is_some())
     }
 
-    /// The memory of a tensor on the host in row-major order.
+    /// The memory of a tensor in row-major order, on the host or on a CUDA device.
     ///
     /// # Safety
     /// `object` is an object of the table's library, the interpreter is locked, and the tensor keeps its memory, which
@@ -84,9 +85,14 @@ impl Exchange {
             tensor.assume_init()
         };
         let Some(dtype) = tensor.element().and_then(Element::dtype) else { return Lent::Other };
+        let place = match (tensor.device, usize::try_from(tensor.device[1])) {
+            ([HOST, _], _) => Place::Host,
+            ([CUDA, _], Ok(ordinal)) => Place::Cuda(ordinal),
+            _ => return Lent::Other,
+        };
         let axes = tensor.axes as usize;
         let mut shape = [0; AXES];
-        if axes > AXES || tensor.device[0] != HOST {
+        if axes > AXES {
             return Lent::Other;
         }
         if axes > 0 {
@@ -108,8 +114,12 @@ impl Exchange {
             return Lent::Other;
         }
         // SAFETY: the memory is there, aligned, and has as many elements of this type for `'a`.
-        let view = unsafe { View::new(host_data(dtype, start, count), shape) };
-        view.map_or(Lent::Other, Lent::View)
+        unsafe {
+            if place != Place::Host {
+                return Lent::View(View::remote(place, dtype, shape, start.addr() as u64));
+            }
+            View::new(host_data(dtype, start, count), shape).map_or(Lent::Other, Lent::View)
+        }
     }
 
     /// A new tensor of the host of arbitrary values.
@@ -379,7 +389,7 @@ mod tests {
                 let tensor = &raw mut (*object.cast::<ManagedTensorVersioned>()).tensor;
                 let before = std::ptr::read(tensor);
                 for change in [
-                    |x: &mut Tensor| x.device[0] = 2,
+                    |x: &mut Tensor| x.device[0] = 3,
                     |x: &mut Tensor| x.bits = 16,
                     |x: &mut Tensor| x.byte_offset = 4,
                     |x: &mut Tensor| std::mem::swap(&mut x.shape, &mut x.strides),

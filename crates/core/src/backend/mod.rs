@@ -63,8 +63,8 @@ pub enum Check<'a> {
 pub enum Weights<'a> {
     /// All by one number.
     Uniform(f64),
-    /// Each by its own.
-    Rows(&'a View<'a>),
+    /// Each by its own, and all by one number.
+    Rows(&'a View<'a>, f64),
     /// Each by that of its system, whose number the second array says.
     Systems(&'a View<'a>, &'a View<'a>),
 }

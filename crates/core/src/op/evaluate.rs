@@ -33,6 +33,15 @@ impl Op {
         caught(
             || self.largest(args),
             || {
+                let narrowed = self.narrowed(context, args)?;
+                if narrowed.iter().any(Option::is_some) {
+                    let views = narrowed.iter().zip(args);
+                    let views = views
+                        .map(|(array, arg)| array.as_ref().map_or(arg.clone(), |a| Arg::Array(a.view())));
+                    let evaluated = self.evaluate(context, &views.collect::<Vec<_>>(), request);
+                    narrowed.into_iter().flatten().for_each(|array| context.allocator.recycle(array));
+                    return evaluated;
+                }
                 if let Some(evaluated) = self.evaluated_as_sum(context, args, request)? {
                     return Ok(evaluated);
                 }

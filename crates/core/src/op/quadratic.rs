@@ -46,16 +46,6 @@ impl Allocator for Inner<'_> {
     }
 }
 
-/// Result `n` of a call: rows times weights.
-fn scaled(context: &Context<'_>, n: usize, rows: &Array, weights: &Weights<'_>) -> Result<Array> {
-    let mut result = match context.allocator.result(n, rows.dtype(), rows.shape())? {
-        Some(array) => array,
-        None => context.allocator.room(rows.dtype(), rows.shape())?,
-    };
-    context.backend.scale_rows(context, &rows.view(), weights, &mut result)?;
-    Ok(result)
-}
-
 impl Op {
     /// The rows, and gradients by a cotangent that is one number for all rows, from the gradient of the sum; None for other
     /// members.
@@ -76,31 +66,32 @@ impl Op {
             return Ok(None);
         };
         let wants_rows = request.cotangents.is_empty() || request.values;
+        // A weight that is its own inverse.
+        if wants_rows && weight.abs() != 1.0 {
+            return Ok(None);
+        }
         let mut gradients = request.gradients.to_vec();
         if wants_rows && !gradients.contains(&of) {
             gradients.push(of);
         }
-        let unit = [Some(Cotangent::Uniform(1.0))];
-        let of_sum = Request { cotangents: &unit, gradients: &gradients, ..Request::default() };
-        let (first, number) = (usize::from(wants_rows), request.gradients.len());
-        let count = if weight == 1.0 { number } else { 0 };
+        let cotangent = [Some(Cotangent::Uniform(weight))];
+        let of_sum = Request { cotangents: &cotangent, gradients: &gradients, ..Request::default() };
+        let (first, count) = (usize::from(wants_rows), request.gradients.len());
         let inner = Inner { outer: context.allocator, first, count };
         let mut found = sum.evaluate(&Context { allocator: &inner, ..*context }, args, &of_sum)?.gradients;
         let mut evaluated = Evaluated::default();
         if let (true, Some(at), Arg::Array(values)) =
             (wants_rows, gradients.iter().position(|n| *n == of), &args[of])
         {
-            let twice = context.scaled_rows(&found[at].view(), &Weights::Rows(values))?;
-            evaluated.values.push(scaled(context, 0, &twice, &Weights::Uniform(0.5))?);
-            context.allocator.recycle(twice);
+            let found = found[at].view();
+            let mut rows = match context.allocator.result(0, found.dtype(), found.shape())? {
+                Some(array) => array,
+                None => context.allocator.room(found.dtype(), found.shape())?,
+            };
+            context.backend.scale_rows(context, &found, &Weights::Rows(values, 0.5 * weight), &mut rows)?;
+            evaluated.values.push(rows);
         }
-        found.drain(number..).for_each(|array| context.allocator.recycle(array));
-        if weight != 1.0 {
-            for (n, gradient) in found.iter_mut().enumerate() {
-                let scaled = scaled(context, first + n, gradient, &Weights::Uniform(weight))?;
-                context.allocator.recycle(std::mem::replace(gradient, scaled));
-            }
-        }
+        found.drain(count..).for_each(|array| context.allocator.recycle(array));
         evaluated.gradients = found;
         // The products may pass the range of the dtype where the gradients did not.
         if context.backend.place() == Place::Host {

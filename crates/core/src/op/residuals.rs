@@ -182,7 +182,7 @@ impl<'a> Call<'_, 'a> {
             let weights = match (cotangent, &of) {
                 (Cotangent::Uniform(w), _) => Weights::Uniform(*w),
                 (Cotangent::Array(w), Some(of)) => Weights::Systems(w, of),
-                (Cotangent::Array(w), None) => Weights::Rows(w),
+                (Cotangent::Array(w), None) => Weights::Rows(w, 1.0),
             };
             gradients.push(self.context.scaled_rows(unit, &weights)?);
         }

@@ -6,7 +6,8 @@ use super::bind::describe_view;
 use super::call::Call;
 use super::declare::{ArgKind, ArgSpec, Op};
 use super::request::{Arg, Evaluated, Request};
-use crate::array::{Array, DType, View};
+use crate::array::{Array, DType, Place, View};
+use crate::backend::Context;
 use crate::{Error, Result};
 
 impl Op {
@@ -27,6 +28,30 @@ impl Op {
             }
         }
         Ok(())
+    }
+
+    /// Arguments of an op that searches, whose integers are of 32 bits on a device: a number that is none becomes the nearest
+    /// one, which is out of every range there.
+    pub(super) fn narrowed(&self, context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Option<Array>>> {
+        let searches = self.search.is_some() || self.searching.is_some();
+        if context.backend.place() == Place::Host || !searches || args.len() > self.args.len() {
+            return Ok(vec![]);
+        }
+        let narrowed = self.args.iter().zip(args).map(|(spec, arg)| match arg {
+            Arg::Array(view)
+                if matches!(spec.kind, ArgKind::Ints { .. })
+                    && view.dtype() == DType::I64
+                    && (view.is_empty() || view.place() == context.backend.place()) =>
+            {
+                let mut array = context.allocator.room(DType::I32, view.shape())?;
+                if !view.is_empty() {
+                    context.cast_integers(view, &mut array)?;
+                }
+                Ok(Some(array))
+            }
+            _ => Ok(None),
+        });
+        narrowed.collect()
     }
 }
 

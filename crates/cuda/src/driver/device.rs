@@ -2,12 +2,14 @@
 #![expect(unsafe_code, reason = "foreign functions are called here")]
 
 use crate::compile::program::Modules;
+use crate::driver::constants::Constants;
 use crate::driver::sys::{Code, Driver, driver};
 use cudarc::driver::sys;
 use madelung_core::{Error, Result};
 use std::ffi::{c_int, c_void};
 use std::fmt::Display;
 use std::ptr::null_mut;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The driver's numbers of a device's attributes.
@@ -36,6 +38,8 @@ pub struct Device {
     pub(crate) modules: Modules,
     /// The address of the device's record: see `record.rs`.
     pub(crate) record: OnceLock<u64>,
+    pub(crate) looks: AtomicU64,
+    pub(crate) constants: Constants,
     /// Whether nothing happens on it.
     is_still: bool,
 }
@@ -105,6 +109,8 @@ impl Device {
             max_threads,
             modules: Modules::default(),
             record: OnceLock::new(),
+            looks: AtomicU64::new(0),
+            constants: Constants::default(),
             is_still: false,
         })
     }
@@ -122,6 +128,8 @@ impl Device {
             max_threads: 1024,
             modules: Modules::default(),
             record: OnceLock::new(),
+            looks: AtomicU64::new(0),
+            constants: Constants::default(),
             is_still: true,
         })
     }

@@ -1,5 +1,6 @@
 //! The driver: its library, devices, streams, graphs and records of errors.
 
+pub(crate) mod constants;
 pub(crate) mod device;
 pub(crate) mod graph;
 pub(crate) mod libraries;

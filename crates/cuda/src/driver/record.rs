@@ -3,8 +3,11 @@
 
 use crate::compile::program::Relaxed;
 use crate::driver::device::Device;
+use crate::driver::stream::Stream;
+use crate::driver::sys::Driver;
 use madelung_core::Result;
 use madelung_core::backend::status::Word;
+use std::sync::atomic::Ordering;
 
 /// The number of a call, and a word.
 pub(crate) const LEN: usize = 1 + Word::LEN;
@@ -33,10 +36,16 @@ impl Device {
         Ok(*self.record.get_or_init(|| address))
     }
 
+    /// The number of times that the record was taken.
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
     /// Waits for the device, and takes its record: zeros if nothing was raised.
     pub(crate) fn take_record(&self) -> Result<[u32; LEN]> {
         let mut record = ZEROS;
         let Some(address) = self.record.get() else { return Ok(record) };
+        self.looks.fetch_add(1, Ordering::Relaxed);
         let _current = self.enter()?;
         // SAFETY: the record has as many words, on either side.
         unsafe {
@@ -46,6 +55,26 @@ impl Device {
             let zeroed = (self.driver.cuMemcpyHtoD_v2)(*address, ZEROS.as_ptr().cast(), 4 * LEN);
             self.driver.check(zeroed, "zeroing the record of a device")?;
         }
+        // Before and behind: who looks in between knows nothing.
+        self.looks.fetch_add(1, Ordering::Relaxed);
         Ok(record)
+    }
+}
+
+impl Stream {
+    /// Copies the number of the call in the device's record to the host, in the order of the stream. Where it is 0, and the
+    /// record was taken as often as before a call ([`Device::looks`]), the call has raised nothing.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// `to` is memory of the host that is locked in its pages and lives until the stream has come so far.
+    pub unsafe fn note_record(&self, to: *mut u32) -> Result<()> {
+        let (record, bytes) = (self.device().record()?, size_of::<u32>());
+        // SAFETY: the record has a number first, and the caller promises the other memory.
+        let copy =
+            |driver: &Driver| unsafe { (driver.cuMemcpyDtoHAsync_v2)(to.cast(), record, bytes, self.raw()) };
+        self.device().call(format_args!("copying the record of a device"), copy)
     }
 }

@@ -93,6 +93,7 @@ functions! {
     cuStreamWaitEvent(sys::CUstream, sys::CUevent, c_uint);
     cuEventCreate(*mut sys::CUevent, c_uint);
     cuEventRecord(sys::CUevent, sys::CUstream);
+    cuEventQuery(sys::CUevent);
     cuEventDestroy_v2(sys::CUevent);
     cuStreamSynchronize(sys::CUstream);
     cuStreamIsCapturing(sys::CUstream, *mut c_int);

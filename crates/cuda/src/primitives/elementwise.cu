@@ -16,22 +16,24 @@ FUNCTION check_finite(const ELEMENT* from, Length n, Status status) {
   });
 }
 
-// The weight of a row: that of its system, of which there are so many, its own, or the only one.
+// The weight of a row, if rows have any: that of its system, of which there are so many, or its own; and a factor of all.
 struct Weights {
   const void* values;
   const i32* system_of;
-  i64 wide, one, systems;
+  i64 wide, systems;
+  f64 factor;
 };
 
 FUNCTION scale_rows(const ELEMENT* unit, ELEMENT* to, Length rows, i64 width, Weights weights) {
   each(length(rows) * width, [&](i64 i) {
-    i64 at = weights.one ? 0 : quotient(i, width);
+    if (!weights.values) return set(to[i], weights.factor * get(unit[i]));
+    i64 at = quotient(i, width);
     if (weights.system_of) {
       at = weights.system_of[at];
       // A system that is not there, which the call has found, has no weight.
       if (at < 0 || at >= weights.systems) return set(to[i], of_bits(0x7fc00000u));
     }
     const f64 weight = weights.wide ? ((const f64*)weights.values)[at] : f64(((const f32*)weights.values)[at]);
-    set(to[i], weight * get(unit[i]));
+    set(to[i], weights.factor * weight * get(unit[i]));
   });
 }

@@ -101,31 +101,20 @@ pub fn check_finite(queue: &Queue, dtype: DType, from: u64, n: Length, status: S
     program.launch(queue, "check_finite", tiles(n.capacity), arguments)
 }
 
-/// The factors of rows.
-#[derive(Clone, Copy, Debug)]
-pub struct Weights {
-    /// The type of the weights, f32 or f64.
-    pub dtype: DType,
-    /// The address of the weights.
-    pub values: u64,
-    /// The weight of each row.
-    pub of: WeightOf,
-}
-
-/// The assignment of weights to rows.
+/// Weights of rows: the type, f32 or f64, and the address of the weights.
 #[derive(Clone, Copy, Debug)]
 pub enum WeightOf {
-    /// The only one that there is.
-    All,
+    /// None.
+    None,
     /// A weight per row.
-    Row,
+    Row((DType, u64)),
     /// A weight per system, NaN for a row of no system: the address of the system of each row, i32, and the number of
     /// systems.
-    System(u64, usize),
+    System((DType, u64), u64, usize),
 }
 
-/// Multiplies `rows` rows of `width` real numbers at `unit` by a weight each, in f64 rounded once, and puts them at
-/// `to`, which may be `unit`.
+/// Multiplies `rows` rows of `width` real numbers at `unit` by a weight each and by a factor, in f64 rounded once, and puts
+/// them at `to`, which may be `unit`.
 ///
 /// # Errors
 /// `dtype`, where it is not real; `weights`, where their type is neither f32 nor f64; those of the driver.
@@ -135,25 +124,20 @@ pub fn scale_rows(
     [unit, to]: [u64; 2],
     rows: Length,
     width: usize,
-    weights: Weights,
+    (weights, factor): (WeightOf, f64),
 ) -> Result<()> {
-    let wide = match weights.dtype {
+    let ((weight, values), system_of, systems) = match weights {
+        WeightOf::None => ((DType::F64, 0), 0, 0),
+        WeightOf::Row(of) => (of, 0, 0),
+        WeightOf::System(of, address, systems) => (of, address, systems as u64),
+    };
+    let wide = match weight {
         DType::F32 => 0,
         DType::F64 => 1,
         other => return Err(Error::argument("weights", "float32 or float64", other.to_string())),
     };
-    let (system_of, one, systems) = match weights.of {
-        WeightOf::All => (0, 1, 1),
-        WeightOf::Row => (0, 0, 0),
-        WeightOf::System(address, systems) => (address, 0, systems as u64),
-    };
-    let arguments = Arguments::new().word(unit).word(to).length(rows).word(width as u64).words(&[
-        weights.values,
-        system_of,
-        wide,
-        one,
-        systems,
-    ]);
+    let weights = [values, system_of, wide, systems, factor.to_bits()];
+    let arguments = Arguments::new().word(unit).word(to).length(rows).word(width as u64).words(&weights);
     let program = REALS.of(&[("ELEMENT", real("dtype", dtype)?)]);
     program.launch(queue, "scale_rows", tiles(rows.capacity.saturating_mul(width)), arguments)
 }

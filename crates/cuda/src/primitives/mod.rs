@@ -20,7 +20,7 @@ mod sort;
 mod transpose;
 
 pub(crate) use elementwise::bits_of;
-pub use elementwise::{WeightOf, Weights, add, cast, check_finite, fill, poison, scale_rows};
+pub use elementwise::{WeightOf, add, cast, check_finite, fill, poison, scale_rows};
 pub use fft::{fft_scratch, inverse_real_fft, real_fft};
 pub use reduce::{
     Segments, TARGETS, Target, reduce_partials, reduce_scratch, segmented_broadcast, segmented_sum,

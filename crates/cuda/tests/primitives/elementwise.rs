@@ -4,7 +4,7 @@ use crate::refused;
 use madelung_core::array::{Array, DType};
 use madelung_core::runtime::Reason;
 use madelung_cuda::primitives::{
-    Integer, Length, Status, WeightOf, Weights, add, cast, check_finite, fill, poison, scale_rows,
+    Integer, Length, Status, WeightOf, add, cast, check_finite, fill, poison, scale_rows,
 };
 
 const REALS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
@@ -131,16 +131,18 @@ fn rows_are_multiplied_by_their_weights() {
             for which in 0..3 {
                 let weights = array(weight_type, &reals(rows));
                 let (x, w) = (unit.view().to_f64().unwrap(), weights.view().to_f64().unwrap());
-                let weight = |row: usize| w[[0, row, of[row] as usize][which]];
+                let factor = -0.5;
+                let weight = |row: usize| factor * [1.0, w[row], w[of[row] as usize]][which];
                 let product = |(n, x): (usize, &f64)| x * weight(n / width);
                 let expected = array(dtype, &x.iter().enumerate().map(product).collect::<Vec<_>>());
                 let got = same_each_time(
                     || ([&unit, &unit, &weights].map(|x| Buffer::of(&bytes(x))), Buffer::of(&of)),
                     |queue, ([unit, to, values], of)| {
-                        let of = [WeightOf::All, WeightOf::Row, WeightOf::System(of.address(), rows)][which];
-                        let weights = Weights { dtype: weight_type, values: values.address(), of };
-                        let (unit, to) = (unit.address(), to.address());
-                        scale_rows(queue, dtype, [unit, to], Length::new(rows), width, weights)
+                        let values = (weight_type, values.address());
+                        let of = WeightOf::System(values, of.address(), rows);
+                        let weights = [WeightOf::None, WeightOf::Row(values), of][which];
+                        let at = [unit.address(), to.address()];
+                        scale_rows(queue, dtype, at, Length::new(rows), width, (weights, factor))
                     },
                     |([_, to, _], _)| to.read(),
                 );
@@ -159,9 +161,8 @@ fn rows_of_systems_that_are_not_there_have_no_weight() {
     let got = same_each_time(
         || ([&unit, &unit, &weights].map(|x| Buffer::of(&bytes(x))), Buffer::of(&of)),
         |queue, ([unit, to, values], of)| {
-            let of = WeightOf::System(of.address(), 2);
-            let weights = Weights { dtype: DType::F64, values: values.address(), of };
-            scale_rows(queue, DType::F64, [unit.address(), to.address()], Length::new(5), 1, weights)
+            let weights = WeightOf::System((DType::F64, values.address()), of.address(), 2);
+            scale_rows(queue, DType::F64, [unit.address(), to.address()], Length::new(5), 1, (weights, 1.0))
         },
         |([_, to, _], _)| to.read(),
     );
@@ -214,7 +215,7 @@ fn what_does_not_fit_is_refused() {
         refused(add(queue, DType::I32, 0, 0, n), "dtype");
         refused(poison(queue, DType::I64, 0, n, 0), "dtype");
         refused(check_finite(queue, DType::I32, 0, n, Status::IGNORED), "dtype");
-        let weights = Weights { dtype: DType::F16, values: 0, of: WeightOf::All };
-        refused(scale_rows(queue, DType::F32, [0, 0], n, 1, weights), "weights");
+        let weights = WeightOf::Row((DType::F16, 0));
+        refused(scale_rows(queue, DType::F32, [0, 0], n, 1, (weights, 1.0)), "weights");
     });
 }

@@ -13,6 +13,7 @@
 //! Data of partners are loaded from their arrays, or, where `PACKED`, from records that a function of its own makes
 //! ahead of the launch ([`Records`]). Both give equal numbers.
 
+mod divided;
 mod nodes;
 mod terms;
 
@@ -20,10 +21,9 @@ use super::divide::{Divided, Division};
 use super::layout::{Array, Layout, Pair, Slot, scalar_position};
 use super::nest;
 use super::records::Records;
-use crate::ir::{Acc, Body, Kernel, LoopId, OfWave, Op, Range, Role, Stmt, Type, Val, fed, walk};
+use crate::ir::{Acc, Body, Function, Kernel, LoopId, OfWave, Op, Range, Role, Stmt, Type, Val, walk};
 use crate::mirror::Part;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
-use std::collections::BTreeSet;
 use std::f64::consts::TAU;
 use std::fmt::Write;
 
@@ -50,6 +50,7 @@ pub fn function(
         doubles: HashSet::default(),
         within: false,
         in_nest: false,
+        scales: HashMap::default(),
         reduced_within: HashSet::default(),
         known: vec![],
         defined: vec![],
@@ -152,6 +153,8 @@ struct Printer<'a> {
     within: bool,
     /// Whether a statement is in a nest of loops over nodes.
     in_nest: bool,
+    /// Sums that the open loop adds a few terms to at a time, with the factor that these lack.
+    scales: HashMap<Acc, f64>,
     /// Sums over rows that lanes have parts of.
     reduced_within: HashSet<usize>,
     /// Common parts of several values that have been printed, by name, block by block.
@@ -245,11 +248,7 @@ impl Printer<'_> {
                     let x = self.v(*v);
                     self.line(&format!("ACC m{m} = {x};"));
                 }
-                Stmt::Accumulate(m, v) => {
-                    let (v, sign) = self.layout.signed(self.b, *v);
-                    let sum = self.plus(&format!("m{m}"), sign, v);
-                    self.line(&format!("m{m} = {sum};"));
-                }
+                Stmt::Accumulate(m, v) => self.accumulate(*m, *v),
                 Stmt::DeclareBest(m, v) => {
                     let x = self.v(*v);
                     self.line(&format!("ACC m{m} = {x}, w{m} = -1;"));
@@ -347,41 +346,6 @@ impl Printer<'_> {
         }
         self.known.pop();
         self.defined.pop();
-    }
-
-    /// Lane 0 keeps the earlier part of sums, so that it counts once.
-    fn only_first_lane_keeps(&mut self, sums: &BTreeSet<Acc>) {
-        for m in sums {
-            self.line(&format!("if (LANE != 0) m{m} = 0;"));
-        }
-    }
-
-    fn add_lanes_up(&mut self, sums: &BTreeSet<Acc>) {
-        let threads = self.threads();
-        for m in sums {
-            self.line(&format!("m{m} = sum_of_lanes(m{m}, {threads});"));
-        }
-    }
-
-    /// A divided loop: lanes visit the iterations in turn.
-    fn divided_loop(&mut self, id: LoopId, body: &[Stmt]) {
-        let (sums, bests) = fed(body);
-        self.only_first_lane_keeps(&sums);
-        let is_flat = !body.iter().any(|s| matches!(s, Stmt::For { .. }));
-        if is_flat && matches!(self.loops[&id], Range::Members { .. }) {
-            // Rows are few where members are many: a thread is to have more than one at a time.
-            self.line("#pragma unroll 4");
-        }
-        self.line(&format!("for (long long k{id} = first{id} + LANE; k{id} < last{id}; k{id} += LANES) {{"));
-        self.within = true;
-        self.block(body);
-        self.within = false;
-        self.line("}");
-        self.add_lanes_up(&sums);
-        let threads = self.threads();
-        for m in &bests {
-            self.line(&format!("best_of_lanes(m{m}, w{m}, {threads});"));
-        }
     }
 
     /// A barrier that makes sums over channels visible to all lanes.
@@ -506,6 +470,7 @@ impl Printer<'_> {
             Neg(a) => write!(t, "-{}", x(a)),
             Recip(a) => write!(t, "REAL(1) / {}", x(a)),
             Sqrt(a) => write!(t, "sqrt({})", x(a)),
+            Call(Function::Erfc, a) => write!(t, "erfc_exp_neg_sq({}).first", x(a)),
             Call(f, a) => write!(t, "{}({})", f.cuda(), x(a)),
             Pow(a, b) => write!(t, "pow({}, {})", x(a), x(b)),
             Atan2(a, b) => write!(t, "angle({}, {})", x(a), x(b)),

@@ -4,6 +4,7 @@
 FUNCTION geometry(Search a, const int* ptr, System* systems) {
   const i64 b = blockIdx.x * i64(THREADS) + threadIdx.x;
   if (b >= a.systems || idle(a)) return;
+  if (b == 0 && a.wide) *a.wide = 0;
   System s;
   bool open[3];
   double frame[9], unit[9];
@@ -106,6 +107,9 @@ FUNCTION place(Search a, const POSITION* r, const int* of, System* systems, Poin
   const int wrong = put(s, r + 3 * i, p, cell, largest);
   if (wrong) return raise(a.word, wrong, a.of_positions);
   points[i] = p;
+  // Images of partners are up to the cutoff away in boxes, and the wraps of two atoms.
+  for (int k = 0; k < 3; ++k)
+    if (a.wide && (abs(p.wrap[k]) > 100 || (s.cells[k] != 0 && a.cutoff > 300 * s.heights[k]))) *(volatile i64*)a.wide = 1;
   keys[i] = bucket_of(s, u32(p.cell[0]), u32(p.cell[1]), u32(p.cell[2]));
   numbers[i] = u32(atomicAdd(counts + keys[i], 1));
   // One more than the nearest float is not below, and most points need no atomic operation to find that out.

@@ -8,7 +8,7 @@ use madelung_core::backend::Context;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
-use madelung_cuda::memory::{Rooms, address};
+use madelung_cuda::memory::address;
 
 /// Pairs that were counted, and are not yet written: a caller that can wait for their number allocates exactly as many.
 ///
@@ -51,7 +51,13 @@ impl<'c> DeviceCoo<'c> {
     /// An error on the device, as [`neighbor_coo`] records it; `cutoff`, where there are more pairs than 32-bit
     /// integers count; the stream captures.
     pub fn total(&self) -> Result<usize> {
-        self.counted.total()
+        Ok(self.counted.total()?.0)
+    }
+
+    /// The number of pairs, and the shape of their images in a list of rows: packed, unless one may be too far away.
+    pub(crate) fn images(&self) -> Result<(usize, Vec<usize>)> {
+        let (total, packs) = self.counted.total()?;
+        Ok((total, if packs { vec![total] } else { vec![total, 3] }))
     }
 
     /// Writes the pairs, in the order of the stream. Errors on the device go into its record.
@@ -75,17 +81,18 @@ impl<'c> DeviceCoo<'c> {
         self.end(ptr, Entries { rows, others, shifts, capacity, packed: false })
     }
 
-    /// Writes offsets (N + 1,), columns (C,) or (C, 1) and images (C, 3), as [`DeviceCoo::write`] does.
-    pub(crate) fn write_rows(self, context: &Context<'_>, [ptr, columns, shifts]: [&Array; 3]) -> Result<()> {
+    /// Writes offsets (N + 1,), columns (C,) or (C, 1) and images (C, 3) or packed (C,), as [`DeviceCoo::write`] does.
+    pub(crate) fn write_rows(self, [ptr, columns, shifts]: [&Array; 3]) -> Result<()> {
         let capacity = columns.shape()[0];
+        let packed = shifts.shape().len() == 1;
         passes::check_capacity("neighbor_list", capacity)?;
         integers("index", &ptr.view(), DType::I32, &[self.atoms + 1], self.place)?;
         integers("columns", &columns.view(), DType::I32, columns.shape(), self.place)?;
-        integers("images", &shifts.view(), DType::I32, &[capacity, 3], self.place)?;
-        let mut rooms = Rooms::new(context);
-        let rows = rooms.scratch(capacity * DType::I32.size())?.address;
+        let shape = [capacity, 3];
+        let shape = if packed { &shape[..1] } else { &shape };
+        integers("images", &shifts.view(), DType::I32, shape, self.place)?;
         let [ptr, others, shifts] = [ptr, columns, shifts].map(|array| address(&array.view()));
-        self.end(ptr, Entries { rows, others, shifts, capacity, packed: false })
+        self.end(ptr, Entries { rows: 0, others, shifts, capacity, packed })
     }
 
     fn end(mut self, ptr: u64, entries: Entries) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Pairs that sums leave out, in the memory of a device: their images and their list, and lists without them.
 #![expect(unsafe_code, reason = "offsets are read from an address of the call's arrays")]
 
-use super::passes::{self, Launches, Of, WARP, queue};
+use super::passes::{self, Launches, Of, WARP, integers, queue};
 use crate::atoms::{Atoms, wrong};
 use crate::coo::room;
 use crate::list::ListArrays;
@@ -47,19 +47,14 @@ pub(crate) fn exclusions(
     let (n, systems, count) = (frame.batch.atoms(), frame.batch.systems(), pairs.shape()[0]);
     let entries = 2 * count;
     passes::check_capacity("exclusions", entries)?;
+    for view in [pairs, shifts] {
+        integers("exclusions", view, DType::I32, view.shape(), place)?;
+    }
     let mut checks = vec![(EXCLUSIONS, Check::Below(pairs.clone(), n))];
     checks.extend(frame.batch.checks().into_iter().map(|check| (passes::BATCH, check)));
     let word = validation::begin(stream, context, &checks, &mut [])?;
-    let mut narrow = vec![];
-    for view in [pairs, shifts] {
-        passes::same_place("exclusions", view, place)?;
-        let mut array = context.allocator.room(DType::I32, view.shape())?;
-        context.cast_integers(view, &mut array)?;
-        narrow.push(array);
-    }
-    let given = if shifts.is_empty() { 0 } else { address(&narrow[1].view()) };
-    let pairs =
-        Pairs { count: count as i64, atoms: address(&narrow[0].view()), given, param: EXCLUSIONS as u32 + 1 };
+    let given = if shifts.is_empty() { 0 } else { address(shifts) };
+    let pairs = Pairs { count: count as i64, atoms: address(pairs), given, param: EXCLUSIONS as u32 + 1 };
     let call = frame.call(0.0, CELL_SIZE, Kind::Full, address(&word.view()));
     let launches = Launches { stream, of: Of::Excluded, positions: frame.positions.dtype() };
     let arrays = [&[n + 1][..], &[entries], &[entries, 3], &[entries]];
@@ -93,7 +88,6 @@ pub(crate) fn exclusions(
     raw::segment_bounds(&queue(cuda), Key::U32, rows, Length::new(entries), offsets, n, Status::IGNORED)?;
     launches.run("refuse", n + 1, &arguments![&call, &offsets.1])?;
     drop(rooms);
-    narrow.into_iter().for_each(|array| context.allocator.recycle(array));
     let names = || NAMES.map(str::to_string).to_vec();
     validation::end(stream, context, word, &mut [], "exclusions", &names)?;
     Ok(vec![ptr, columns, images, exclusion_of])

@@ -76,22 +76,16 @@ impl NarrowedList<'_> {
             (0..4).map(|n| (n, Check::Finite(self.reals[n].clone()))).collect();
         for (param, view, below) in [(4, self.ints[0], kinds), (4, self.ints[1], kinds), (5, self.ints[2], n)]
         {
-            passes::same_place(NAMES[param], view, place)?;
+            integers(NAMES[param], view, DType::I32, view.shape(), place)?;
             checks.push((param, Check::Below(view.clone(), below)));
         }
         checks.extend(self.batch.check(&[])?.into_iter().map(|check| (6, check)));
         checks.extend(self.pairs.check(&[])?.into_iter().map(|check| (7, check)));
         let word = validation::begin(stream, context, &checks, &mut [])?;
-        let mut ints = vec![];
-        for view in self.ints {
-            let mut narrow = context.allocator.room(DType::I32, view.shape())?;
-            context.cast_integers(view, &mut narrow)?;
-            ints.push(narrow);
-        }
         let of = |structure: &dyn Structure, array: SlotArray| {
             Ok::<_, Error>(structure.array(array)?.map_or(0, |view| address(&view)))
         };
-        let given = |array: &Array| if array.view().is_empty() { 0 } else { address(&array.view()) };
+        let given = |view: &View<'_>| if view.is_empty() { 0 } else { address(view) };
         let mut call = Call {
             cutoff: self.cutoff,
             rows: m as i64,
@@ -105,7 +99,7 @@ impl NarrowedList<'_> {
             others: of(self.pairs, SlotArray::Column)?,
             triples: of(self.pairs, SlotArray::Shift)?,
             packed: of(self.pairs, SlotArray::PackedShift)?,
-            ints: [&ints[0], &ints[1], &ints[2]].map(given),
+            ints: self.ints.map(given),
             word: address(&word.view()),
             room: NAMES.len() as u32,
         };
@@ -144,7 +138,7 @@ impl NarrowedList<'_> {
         let threads = (m + 1).max(capacity);
         launches.run("settle", threads, &arguments![&call, &ptr, &narrow, &rows, &others, &images])?;
         drop(rooms);
-        ints.into_iter().chain([wide]).for_each(|array| context.allocator.recycle(array));
+        context.allocator.recycle(wide);
         let names = || NAMES.map(str::to_string).to_vec();
         validation::end(stream, context, word, &mut [], "neighbor_list", &names)?;
         Ok(vec![list, offsets, shifts])

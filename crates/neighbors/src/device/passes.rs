@@ -53,6 +53,7 @@ pub(super) struct Call {
     packed: i64,
     wanted: u64,
     word: u64,
+    wide: u64,
     /// Numbers of arguments in the word, from 1 on: positions and cell.
     params: [u32; 2],
 }
@@ -203,6 +204,7 @@ impl Call {
             packed: 0,
             wanted: 0,
             word,
+            wide: 0,
             params: PARAMS,
         }
     }
@@ -277,6 +279,7 @@ impl DeviceFrame<'_> {
             packed: 0,
             wanted: 0,
             word,
+            wide: 0,
             params: PARAMS,
         }
     }
@@ -460,6 +463,14 @@ impl<'c> Counted<'c> {
             length = Length::on_device(n, (Integer::I64, wanted))?;
             buckets = Length::on_device(call.buckets(), (Integer::I64, wanted + 8))?;
         }
+        let ptr = match parameters.ptr {
+            Some(ptr) => ptr,
+            None => {
+                let ptr = rooms.scratch(8 * (n + 2))?.address;
+                call.wide = ptr + 8 * (n as u64 + 1);
+                ptr
+            }
+        };
         let [systems, points, sorted, bounds] = Cells::bytes(n, batch.systems());
         let cells = Cells::at([
             rooms.scratch(systems)?.address,
@@ -469,10 +480,6 @@ impl<'c> Counted<'c> {
         ]);
         cells.fill(cuda, context, &launches, &call, frame, (buckets, None))?;
         let kept = rooms.scratch(KEPT * n)?.address;
-        let ptr = match parameters.ptr {
-            Some(ptr) => ptr,
-            None => rooms.scratch(8 * (n + 1))?.address,
-        };
         // Scratch that only the count needs.
         let mut short = Rooms::new(context);
         let counts = short.scratch(4 * n)?.address;
@@ -493,12 +500,13 @@ impl<'c> Counted<'c> {
         self.launches.run("keep", threads, &arguments![&self.call, &from, &positions, &cell])
     }
 
-    /// The number of pairs, for which it waits.
-    pub(super) fn total(&self) -> Result<usize> {
-        let (stream, mut total) = (self.launches.stream, [0i64]);
-        // SAFETY: there is one offset more than points.
-        unsafe { stream.download(&mut total, self.ptr + 8 * self.call.points as u64)? };
-        if total == [0] {
+    /// The number of pairs, for which it waits, and whether their images can be packed.
+    pub(super) fn total(&self) -> Result<(usize, bool)> {
+        let (stream, mut found) = (self.launches.stream, [0i64; 2]);
+        // SAFETY: there is one offset more than points, and behind it what `place` finds.
+        unsafe { stream.download(&mut found, self.ptr + 8 * self.call.points as u64)? };
+        let [total, wide] = found;
+        if total == 0 {
             // A raised word leaves all rows without pairs.
             let word = word(stream, &self.word)?;
             let name = |param: Option<usize>| match param.and_then(|p| NAMES.get(p)) {
@@ -507,8 +515,8 @@ impl<'c> Counted<'c> {
             };
             word.error(name).map_or(Ok(()), Err)?;
         }
-        match i32::try_from(total[0]) {
-            Ok(total) if total < i32::MAX => Ok(total as usize),
+        match i32::try_from(total) {
+            Ok(total) if total < i32::MAX => Ok((total as usize, total == 0 || wide == 0)),
             _ => {
                 let expected = format!("one that gives less than {} pairs", i32::MAX);
                 Err(Error::argument(format!("{CALL}::cutoff"), expected, "one that gives as many, or more"))

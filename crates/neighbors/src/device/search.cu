@@ -109,8 +109,12 @@ FUNCTION coordinates(Search a, const i64* ptr, int* offsets, int* rows, int* oth
   }
   // A raised word makes the total 0.
   const i64 unused = total > a.capacity ? 0 : total, threads = i64(gridDim.x) * THREADS;
-  for (i64 e = unused + at; e < a.capacity; e += threads) rows[e] = others[e] = int(a.points);
-  for (i64 e = 3 * unused + at; e < 3 * a.capacity; e += threads) shifts[e] = 0;
+  const i64 width = a.packed ? 1 : 3;
+  for (i64 e = unused + at; e < a.capacity; e += threads) {
+    others[e] = int(a.points);
+    if (rows) rows[e] = int(a.points);
+  }
+  for (i64 e = width * unused + at; e < width * a.capacity; e += threads) shifts[e] = 0;
 }
 
 // Systems in which a point has moved by more than a distance, or whose cell or periodic axes have changed.

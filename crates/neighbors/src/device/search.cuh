@@ -69,6 +69,8 @@ struct Search {
   // Zero where the list is to stay as it is, or null.
   const i64* wanted;
   u32* word;
+  // Raised where an image may be too far away to be packed, or null.
+  i64* wide;
   // Numbers of arguments in the word, from 1 on: positions and cell.
   u32 of_positions, of_cell;
 };
