@@ -65,10 +65,13 @@ pub(crate) struct InGraph {
 /// Receiver of the inputs of calls that belong to a graph of derivatives.
 struct Derived {
     /// A framework's modes on the host and on devices: see `Eager` and `Device` of `madelung.torch`.
-    modes: [Py<PyAny>; 2],
+    modes: Two,
     /// The op there, of energies of atoms and of systems.
-    energies: [Py<PyAny>; 2],
+    energies: Two,
 }
+
+/// Two objects of Python.
+type Two = [Py<PyAny>; 2];
 
 /// The inputs of an op in the call of a bridge.
 struct Inputs<'a> {
@@ -100,7 +103,7 @@ impl Straight {
         groups: Vec<Option<usize>>,
         plain: Py<Plain>,
         neighbors: Py<PyType>,
-        derived: Option<([Py<PyAny>; 2], [Py<PyAny>; 2])>,
+        derived: Option<(Two, Two)>,
     ) -> PyResult<Self> {
         let [atoms, systems] = &targets;
         let members =

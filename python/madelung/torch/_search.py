@@ -21,7 +21,7 @@ from madelung.numpy._framework import Numpy
 from madelung.torch import _inputs as given
 from madelung.torch import _ops
 from madelung.torch._autograd import _transforms_active
-from madelung.torch._lists import remember, remember_cell, remember_columns, state_of, tells
+from madelung.torch._lists import remember_cell, remember_columns, remember_search, tells
 
 is_compiling = torch.compiler.is_compiling
 
@@ -161,8 +161,7 @@ def _remember(pairs: Tensor, ptr: Tensor, shifts: Tensor, atoms: int) -> None:
     # Of an alias: a view would keep its base, and with it this entry, alive.
     columns = pairs.detach()[1]
     remember_columns(pairs, columns)
-    arrays = (ptr, columns, shifts)
-    remember([(arrays, state_of(arrays, FULL, atoms), None)])
+    remember_search((ptr, columns, shifts), FULL, atoms)
 
 
 def _periodic(pbc: Any, cell: Any, positions: Tensor) -> tuple[Tensor, int]:
@@ -229,9 +228,21 @@ def find_neighbors(
     given.refuse_in_capture("neighbor_list", "what `neighbor_list` with a `capacity` returns", positions)
     cutoff = check.largest(cutoff)
     atoms = _atoms(positions, cutoff, cell, pbc, batch_idx, batch_ptr)
+    if hasattr(positions, "fake_mode"):
+        # Of sizes that are not known, as `neighbor_list` has them.
+        found = _search(positions, cutoff, cell, pbc, batch_idx, batch_ptr, False, None)
+        return Neighbors(
+            *(found.ptr, found.pairs[1], found.shifts),
+            _kept(cell),
+            None,
+            "rows",
+            len(positions),
+            float(cutoff),
+            axes_of(pbc, cell),
+        )
     arrays = index, columns, images = _find_neighbors(*atoms, positions.new_empty(0), 0, -1, -1, -1)
     if not (columns.is_inference() or _transforms_active() or given.is_traced(columns)):
-        remember([(arrays, state_of(arrays, FULL, len(positions)), None)])
+        remember_search(arrays, FULL, len(positions))
     at = _kept(cell)
     if at is not None and tells(cell):
         remember_cell(at, cell)

@@ -12,6 +12,7 @@ import madelung.torch as mt
 from bodies import CUTOFF, FLAGS, arguments, passed
 from madelung import _native
 from madelung._functions.declare import FUNCTIONS
+from madelung._schema import CHECKED
 from madelung.torch import _lists
 from madelung.torch._bound import STRAIGHT
 from madelung.torch._framework import Device
@@ -115,7 +116,16 @@ def test_other_calls_go_another_way() -> None:
         assert straight(name, given) is NotImplemented
 
 
-def test_long_lists_of_others_are_checked_once() -> None:
+def test_long_lists_of_others_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    mark = _lists.Lists.mark
+
+    def marked(self: _lists.Lists, args: Any) -> Any:
+        found, pending = mark(self, args)
+        seen.append(bool(found[self.starts[0] + 3] & CHECKED))
+        return found, pending
+
+    monkeypatch.setattr(_lists.Lists, "mark", marked)
     generator = torch.Generator().manual_seed(7)
     r = (9 * torch.rand(150, 3, generator=generator, dtype=torch.float64)).cuda()
     q, h = torch.linspace(-1, 1, 150, dtype=torch.float64).cuda(), (9 * torch.eye(3, dtype=torch.float64)).cuda()
@@ -123,32 +133,37 @@ def test_long_lists_of_others_are_checked_once() -> None:
     pairs = {name: x.cpu().cuda() for name, x in zip(names, mt.neighbor_list(r, 4.0, h))}
     assert pairs["neighbor_list"].shape[1] >= _lists.MANY
 
-    def call() -> torch.Tensor:
-        return mt.ewald_real_space(r, q, h, 0.6, cutoff=4.0, **pairs)
+    def is_checked(cell: torch.Tensor = h, **batch: Any) -> bool:
+        """Whether a call leaves the check of its list out."""
+        energies, forces = mt.ewald_real_space(r, q, cell, 0.6, cutoff=4.0, **pairs, compute_forces=True, **batch)
+        results.append((energies.cpu(), forces.cpu()))
+        return seen[-1]
 
-    def is_checked() -> bool:
-        of = (pairs["neighbor_ptr"], _lists.columns_of(pairs["neighbor_list"]), pairs["neighbor_shifts"])
-        return _lists.is_checked(of, 0, len(r))
-
+    results: list[tuple[torch.Tensor, ...]] = []
     madelung.check_device()
-    expected = call()
-    torch.cuda.synchronize()
-    assert is_checked() and torch.equal(call().cpu(), expected.cpu())
+    with torch.device("cuda"):
+        assert not is_checked()
+    assert is_checked() and is_checked()
+    assert all(torch.equal(x, y) for again in results for x, y in zip(again, results[0]))
+    # A graph reads what is there when it is replayed.
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        mt.ewald_real_space(r, q, h, 0.6, cutoff=4.0, **pairs, compute_forces=True)
+    assert not seen[-1] and is_checked()
+    # Several systems have other borders.
+    several = {"cell": h.expand(2, 3, 3).contiguous(), "batch_idx": (torch.arange(150) >= 75).int().cuda()}
+    assert not is_checked(**several)
+    with pytest.raises(ValueError, match="expected pairs of rows of one system|system"):
+        madelung.check_device()
     # A list that was written to is another one, and so is one whose first call has met an error.
+    assert not is_checked() and is_checked()
     pairs["neighbor_list"].add_(0)
-    assert not is_checked()
+    assert not is_checked() and is_checked()
+    pairs["neighbor_list"].add_(0)
     q[0] = torch.nan
-    call()
-    torch.cuda.synchronize()
-    assert not is_checked()
+    assert not is_checked() and not is_checked()
     with pytest.raises(ValueError, match="charges`: expected finite"):
         madelung.check_device()
     q[0] = 1.0
-    # The look at the record comes between the call and its outcome.
-    call()
-    madelung.check_device()
-    assert not is_checked()
-    call()
-    torch.cuda.synchronize()
-    assert is_checked()
+    # The record was looked at between the call and its outcome.
+    assert not is_checked() and is_checked()
     madelung.check_device()

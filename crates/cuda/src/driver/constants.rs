@@ -59,10 +59,8 @@ impl Stream {
         if known.taken + bytes > MOST || self.is_capturing()? {
             return Ok(None);
         }
-        let memory = match known.memory {
-            Some(memory) => memory,
-            None => *known.memory.insert(device.allocated()?),
-        };
+        let Some(memory) = known.memory.or_else(|| device.allocated().ok()) else { return Ok(None) };
+        known.memory = Some(memory);
         let address = memory + known.taken as u64;
         let kept: &'static [i32] = Box::leak(words.into());
         known.taken = (known.taken + bytes).next_multiple_of(STEP);
