@@ -459,7 +459,7 @@ fn arrays_have_more_elements_than_an_i32_counts() {
     assert_eq!(out.to_f64().unwrap(), [0.0, 2.5]);
     // Positions in the CUDA text are products of 64-bit integers.
     let text = SUM.forms[0].parts[0].cuda.text;
-    for long in ["const long long row", "const long long w2", "for (long long k"] {
+    for long in ["const long long row", "const long long w2", "for (long long at", "const long long k"] {
         assert!(text.contains(long), "{text}");
     }
 }
