@@ -52,7 +52,7 @@ type Key = (usize, usize, DType, usize, u64);
 const CONSTANTS: usize = 64;
 const ELEMENTS: usize = 1 << 16;
 
-/// What PyTorch knows of lists on a device, whose values nobody reads.
+/// Knowledge of `madelung.torch` about lists on a device, whose values are not read.
 struct Known {
     /// The second row of a list of pairs, one tensor for all calls.
     columns_of: Py<PyAny>,

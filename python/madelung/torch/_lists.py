@@ -84,7 +84,8 @@ class _Words:
     """Pinned words of the host that devices write; −1 until they have. They are never freed, so no device is late."""
 
     def __init__(self) -> None:
-        self.lock, self.memory = threading.Lock(), None
+        # A collection of garbage within `take` may give words back.
+        self.lock, self.memory = threading.RLock(), None
         self.words = np.empty(0, np.int32)
         self.free: list[int] = []
         self.left: list[int] = []
@@ -97,9 +98,9 @@ class _Words:
                 self.memory = torch.full((1 << 8,), -1, dtype=torch.int32, device="cpu", pin_memory=True)
                 self.words = self.memory.numpy()
                 self.free = list(range(len(self.words)))
-            late = [n for n in self.left if self.words[n] == -1]
-            self.free += [n for n in self.left if n not in late]
-            self.left = late
+            left, self.left = self.left, []
+            for n in left:
+                (self.left if self.words[n] == -1 else self.free).append(n)
             if not self.free:
                 return None
             word = self.free.pop()

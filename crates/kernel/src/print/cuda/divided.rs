@@ -1,7 +1,7 @@
 //! Divided loops: lanes visit the iterations in turn, and add their parts of sums up behind the loop.
 //!
-//! Where numbers are narrower than sums, a few terms are added up as they are before they go to a sum: a conversion and an
-//! addition of doubles for each term would cost more than the term.
+//! A few terms are added up as they are before they go to a sum, if that is wider: a conversion and an addition of doubles
+//! for each term would cost more than the term.
 
 use super::Printer;
 use crate::ir::{Acc, LoopId, Op, Range, Stmt, Val, declared, fed, walk};
