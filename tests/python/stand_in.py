@@ -25,7 +25,7 @@ RUNTIME = ("cudart.cpp", "libstand_in_cudart.so", ())
 # A user's pool of memory, for PyTorch.
 POOL = ("pool.cpp", "libpool.so", ())
 # What the stand-in for NVRTC puts around texts.
-AROUND = ("host.cuh", "races.cuh")
+AROUND = ("host.cuh", "blocks.cuh", "races.cuh")
 OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-Wall", "-Wno-unused")
 
 

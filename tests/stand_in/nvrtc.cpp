@@ -1,5 +1,5 @@
 // A stand-in for libnvrtc.so: CUDA text becomes a library by the host's C++ compiler, behind host.cuh. The folder of
-// this library has host.cuh in it.
+// this library has host.cuh and blocks.cuh in it.
 #include "log.hpp"
 
 #include <cctype>
@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <spawn.h>
 #include <sstream>
 #include <string>
 #include <sys/wait.h>
@@ -61,16 +62,16 @@ bool run(const std::vector<std::string>& command, const std::string& output) {
   std::vector<char*> arguments;
   for (auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    dup2(file, 1);
-    dup2(file, 2);
-    execvp(arguments[0], arguments.data());
-    _exit(127);
-  }
+  // Not `fork`: the page tables of a process with all of PyTorch take as long as the compiler.
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&files, 1, 2);
+  pid_t child;
+  const bool began = !posix_spawnp(&child, arguments[0], &files, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
   int status = 0;
-  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return began && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 // The names behind `extern "C" __global__ void`, in a text without macros.
@@ -104,7 +105,7 @@ std::vector<std::string> kernels(const std::string& text) {
 // The options of texts, and of the header ahead of them. Fused products are one instruction, with the same bits, where the
 // processor has it.
 std::vector<std::string> chosen() {
-  std::vector<std::string> all = {"-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-w"};
+  std::vector<std::string> all = {"-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-w", "-DSTAND_IN_APART"};
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("fma")) all.push_back("-mfma");
 #endif
@@ -112,14 +113,24 @@ std::vector<std::string> chosen() {
 }
 const std::vector<std::string> options = chosen();
 
-// The header, compiled once for all texts: half the time of a text. Compilers that do not take it read the header.
-void precompile(std::vector<std::string> command) {
-  const std::string header = folder() + "/host.cuh", made = header + ".gch", own = made + std::to_string(getpid());
-  if (std::filesystem::exists(made)) return;
-  command.insert(command.end(), options.begin(), options.end());
-  command.insert(command.end(), {"-x", "c++-header", header, "-o", own});
-  if (run(command, own + ".log")) rename(own.c_str(), made.c_str());
-  unlink((own + ".log").c_str());
+// The header ahead of all texts, and blocks and threads, compiled once: both take longer than a text. Compilers that do not
+// take the first read the header. Returns the second.
+std::string precompile(const std::vector<std::string>& compiler) {
+  const std::string header = folder() + "/host.cuh", blocks = folder() + "/blocks.cuh", body = folder() + "/blocks.o";
+  typedef std::vector<std::string> Words;
+  for (const auto& [made, words] :
+       {std::pair(header + ".gch", Words{"-x", "c++-header", header}),
+        std::pair(body, Words{"-USTAND_IN_APART", "-DSTAND_IN_BODY", "-include", header, "-x", "c++", "-c", blocks})}) {
+    if (std::filesystem::exists(made)) continue;
+    const std::string own = made + std::to_string(getpid());
+    std::vector<std::string> command = compiler;
+    command.insert(command.end(), options.begin(), options.end());
+    command.insert(command.end(), words.begin(), words.end());
+    command.insert(command.end(), {"-o", own});
+    if (run(command, own + ".log")) rename(own.c_str(), made.c_str());
+    unlink((own + ".log").c_str());
+  }
+  return body;
 }
 
 Result compile(Program& p, int architecture, const std::vector<std::string>& defines) {
@@ -127,7 +138,7 @@ Result compile(Program& p, int architecture, const std::vector<std::string>& def
   std::vector<std::string> compiler = words(given && *given ? given : "c++");
   std::string at = std::filesystem::temp_directory_path() / "stand-in-nvrtc-XXXXXX";
   if (!mkdtemp(at.data())) return compilation;
-  precompile(compiler);
+  const std::string body = precompile(compiler);
   const std::string source = at + "/text.cpp", made = at + "/text.so", output = at + "/log",
                     scope = at + "/scope";
   std::ofstream(source) << p.text;
@@ -169,7 +180,7 @@ Result compile(Program& p, int architecture, const std::vector<std::string>& def
     first.insert(first.end(), {"-c", source, "-o", from = at + "/text.o"});
     done = run(first, output);
   }
-  command.insert(command.end(), {from, "-o", made});
+  command.insert(command.end(), {from, body, "-o", made});
   done = done && run(command, output);
   p.log = read(output);
   p.made = done ? read(made) : "";

@@ -42,19 +42,21 @@ STAND_IN_UNSEEN inline bool is_ordered(const Access& before, const Access& now) 
 }
 
 STAND_IN_UNSEEN void race(const char* what, const Access& now, const char* which, const Access& before) {
-  block().fail("thread %u of block %u %s what thread %u of block %u %s in the same launch", now.thread, now.block, what,
-               before.thread, before.block, which);
+  char message[200];
+  std::snprintf(message, sizeof message, "thread %u of block %u %s what thread %u of block %u %s in the same launch", now.thread,
+                now.block, what, before.thread, before.block, which);
+  fail(message);
 }
 
 STAND_IN_UNSEEN void access(const void* place, size_t bytes, bool writes) {
   const Races* races = stand_in_races;
   const auto at = static_cast<const char*>(place);
   if (!races || at < races->begin || at >= races->end) return;
-  const Thread& thread = block().running();
+  const Thread& thread = running();
   Access now;
   now.launch = races->launch;
   now.block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-  now.thread = block().number();
+  now.thread = number();
   now.barriers = (unsigned short)thread.barriers;
   now.exchanges = thread.exchanges & 0x7fff;
   // No type has less than two bytes.

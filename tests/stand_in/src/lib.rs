@@ -19,7 +19,7 @@ pub use {madelung_core as core, madelung_cpu as cpu};
 /// The text ahead of CUDA text for a host's compiler: blocks, threads, barriers, shuffles, atomics and functions.
 ///
 /// A launch is `stand_in::launch(grid, threads, order, body)`, which returns an error message, or null.
-pub const HOST: &str = include_str!("../host.cuh");
+pub const HOST: &str = concat!(include_str!("../host.cuh"), include_str!("../blocks.cuh"));
 
 /// Functions of the driver that no call may use if its caller lends it a stream and memory: their counts must not
 /// change.

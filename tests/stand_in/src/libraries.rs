@@ -1,8 +1,8 @@
 //! The stand-in libraries: made once for all processes of a user, and loaded.
 #![expect(unsafe_code, reason = "libraries are loaded, and their functions called")]
 
+use crate::Order;
 use crate::compile::compile;
-use crate::{HOST, Order};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The texts that the libraries are made of.
-const TEXTS: [(&str, &str); 8] = [
-    ("host.cuh", HOST),
+const TEXTS: [(&str, &str); 9] = [
+    ("host.cuh", include_str!("../host.cuh")),
+    ("blocks.cuh", include_str!("../blocks.cuh")),
     ("races.cuh", include_str!("../races.cuh")),
     ("log.hpp", include_str!("../log.hpp")),
     ("cuda.hpp", include_str!("../cuda.hpp")),

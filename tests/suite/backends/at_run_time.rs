@@ -23,8 +23,14 @@ struct Twice {
 
 madelung_stand_in::launches_by!(Twice, |twice, context, args| twice.launch(context, args));
 
-/// A part of the kernel that is made of another one's source, at the place of a part of that one.
-fn counterpart(kernel: &Kernel, part: &Part) -> (&'static Kernel, &'static Part) {
+/// A part of the kernel that is made of another one's source, at the place of a part of that one: made once.
+fn counterpart(kernel: &Kernel, part: &'static Part) -> (&'static Kernel, &'static Part) {
+    static MADE: Mutex<BTreeMap<usize, (&Kernel, &Part)>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    *made.entry(std::ptr::from_ref(part) as usize).or_insert_with(|| make(kernel, part))
+}
+
+fn make(kernel: &Kernel, part: &Part) -> (&'static Kernel, &'static Part) {
     let made = madelung::runtime::kernels(kernel.source);
     let made = made.unwrap_or_else(|e| panic!("{}: {e}\n{}", kernel.name, kernel.source));
     let made = made.iter().find(|made| made.name == kernel.name).expect("of this name").kernel();
