@@ -105,11 +105,9 @@ STAND_IN_ONCE int lane();
 // Ends the launch with an error message.
 [[noreturn]] STAND_IN_ONCE void fail(const char* message);
 
-}  // namespace stand_in
-
-namespace stand_in {
 namespace {
 
+// The same of a function object.
 template <class Body> const char* launch(dim3 grid, dim3 threads, Order order, Body body) {
   return run(grid, threads, order, [](void* body) { (*static_cast<Body*>(body))(); }, &body);
 }

@@ -62,7 +62,7 @@ bool run(const std::vector<std::string>& command, const std::string& output) {
   std::vector<char*> arguments;
   for (auto& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  // Not `fork`: the page tables of a process with all of PyTorch take as long as the compiler.
+  // Not `fork`, which copies the page tables of a process: many, with all of PyTorch in it.
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
