@@ -34,6 +34,28 @@ impl ClusterArray {
     }
 }
 
+/// Field of a run, one atom against clusters at one image, by its place among the 32-bit integers of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunField {
+    /// The atom.
+    Row = 0,
+    /// The cluster of the atom.
+    Cluster = 1,
+    /// The lane of the atom in its cluster.
+    Lane = 2,
+    /// The image: three integers.
+    Shift = 3,
+    /// The run's first entry.
+    Start = 6,
+    /// The one after its last.
+    End = 7,
+}
+
+impl RunField {
+    /// The number of integers of a run.
+    pub const COUNT: usize = 8;
+}
+
 /// The largest order of a cardinal B-spline.
 pub const MAX_SPLINE_ORDER: usize = 10;
 

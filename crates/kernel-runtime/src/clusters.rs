@@ -2,8 +2,9 @@
 //! atoms as wide as the lanes. Backends make the clusters of a list.
 
 use crate::launch::EntryPoints;
-use madelung_kernel_abi::Role;
+use madelung_kernel_abi::{Role, RunField};
 use madelung_memory::Plain;
+use std::mem::offset_of;
 
 /// The cluster form of a part. Its first phase sums over clusters; its second is the part with its sums given.
 #[derive(Debug)]
@@ -55,6 +56,17 @@ pub struct ClusterRun {
     /// The one after its last.
     pub end: u32,
 }
+
+// Compiled code reads the fields by these places.
+const _: () = {
+    assert!(size_of::<ClusterRun>() == 4 * RunField::COUNT);
+    assert!(offset_of!(ClusterRun, row) == 4 * RunField::Row as usize);
+    assert!(offset_of!(ClusterRun, cluster) == 4 * RunField::Cluster as usize);
+    assert!(offset_of!(ClusterRun, lane) == 4 * RunField::Lane as usize);
+    assert!(offset_of!(ClusterRun, shift) == 4 * RunField::Shift as usize);
+    assert!(offset_of!(ClusterRun, start) == 4 * RunField::Start as usize);
+    assert!(offset_of!(ClusterRun, end) == 4 * RunField::End as usize);
+};
 
 /// A cluster that holds neighbours.
 #[derive(Clone, Copy, Debug)]

@@ -26,6 +26,7 @@ pub mod lower;
 mod merge;
 pub mod mirror;
 pub mod print;
+pub mod program;
 pub mod reverse;
 pub mod rewrite;
 mod simplify;

@@ -3,9 +3,9 @@
 #![expect(unsafe_code, reason = "machine code that others made is called")]
 
 use crate::interpret::{self, Line};
-use crate::program::Program;
 use crate::wanted::{self, Wanted};
 use madelung_core::runtime::{Code, Isa, LaunchAbi};
+use madelung_kernel::program::Program;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

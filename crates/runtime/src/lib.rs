@@ -16,7 +16,6 @@ mod interpret;
 pub mod llvm;
 mod made;
 mod op;
-pub mod program;
 mod source;
 mod special;
 mod wanted;

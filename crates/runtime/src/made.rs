@@ -2,7 +2,6 @@
 //! slots, declarations and programs are made of one form here, as the macro makes them.
 #![expect(unsafe_code, reason = "descriptions promise what backends rely on")]
 
-use crate::program::{lower, lower_clusters, lower_imperative, lower_rows};
 use crate::source::{Lowered, lowered};
 use crate::{Function, PartCode, SourceError};
 use madelung_core::runtime as rt;
@@ -15,6 +14,7 @@ use madelung_kernel::print::divide::Divided;
 use madelung_kernel::print::layout::{Layout, Slot};
 use madelung_kernel::print::records::Records;
 use madelung_kernel::print::{self, cuda};
+use madelung_kernel::program::{lower, lower_clusters, lower_imperative, lower_rows};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;
 use std::ops::Deref;

@@ -2,7 +2,9 @@
 
 use super::chain::{Counts, Link, grouped, kept, links};
 use super::order::alternating;
-use crate::program::{Class, Condition, Family, Instruction, Integer, Program, Register, Shape, Use, Vector};
+use madelung_kernel::program::{
+    Class, Condition, Family, Instruction, Integer, Program, Register, Shape, Use, Vector,
+};
 use rustc_hash::FxHashMap as HashMap;
 
 /// An instruction with its place in the line.

@@ -2,7 +2,7 @@
 //! order, so that it gives the same bits. An instruction on lanes is done for up to [`BLOCK`] vectors of iterations before
 //! the next one is looked at.
 //!
-//! Sound as compiled kernels are: programs come from [`crate::program::lower`] alone, which emits for each statement of a form
+//! Sound as compiled kernels are: programs come from [`madelung_kernel::program::lower`] alone, which emits for each statement of a form
 //! the accesses that the printed code has, and backends check the arrays of a launch against the kernel's declaration.
 #![expect(
     unsafe_code,

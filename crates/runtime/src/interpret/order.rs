@@ -1,7 +1,7 @@
 //! The order in which vectors of a loop on lanes meet: terms of one sum, and of elements of one array that may be the same,
 //! are added iteration by iteration, as compiled kernels do, which take one vector after the other.
 
-use crate::program::{Instruction as I, Integer, Vector};
+use madelung_kernel::program::{Instruction as I, Integer, Vector};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The instructions of a turn, by their places in its body, that are done vector by vector at its end: those that add to what

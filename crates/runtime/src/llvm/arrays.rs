@@ -1,8 +1,8 @@
 //! Instructions that read arrays, by lanes.
 
 use super::{Printer, Value};
-use crate::program::Instruction as I;
-use crate::program::Vector;
+use madelung_kernel::program::Instruction as I;
+use madelung_kernel::program::Vector;
 
 impl Printer {
     pub(super) fn of_arrays(&mut self, i: &I) {
@@ -161,9 +161,9 @@ impl Printer {
     /// The elements of each lane, in an array with rows of `width`.
     pub(super) fn table_places(
         &mut self,
-        rows: crate::program::Indices,
-        width: crate::program::Integer,
-        columns: crate::program::Indices,
+        rows: madelung_kernel::program::Indices,
+        width: madelung_kernel::program::Integer,
+        columns: madelung_kernel::program::Indices,
     ) -> Vec<Value> {
         let (rows, width, columns) = (self.indices(rows), self.int(width), self.indices(columns));
         rows.iter().zip(&columns).map(|(row, column)| self.element(row, &width, column)).collect()

@@ -4,8 +4,8 @@
 //! interpreter calls the functions that these stand for; each block of `unsafe` rests on that.
 #![expect(unsafe_code, reason = "machine code hands over a launch's pointers")]
 
-use crate::program::MAX_ORDERS;
 use madelung_core::runtime::{self as rt, LaunchAbi, MeshShape, Reason, Spilled, Splines, WaveLine};
+use madelung_kernel::program::MAX_ORDERS;
 
 type Table = Splines<MAX_ORDERS>;
 

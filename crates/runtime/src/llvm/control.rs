@@ -1,9 +1,9 @@
 //! Control flow.
 
 use super::{Entry, Open, Printer, Rest};
-use crate::program::Instruction as I;
-use crate::program::{Instruction, Integer};
 use madelung_core::runtime::ClusterEntry;
+use madelung_kernel::program::Instruction as I;
+use madelung_kernel::program::{Instruction, Integer};
 use std::mem::{offset_of, size_of};
 
 impl Printer {

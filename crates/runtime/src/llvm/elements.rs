@@ -1,10 +1,10 @@
 //! Instructions on single elements of arrays, and on memory that rows share.
 
 use super::{Printer, Value, real};
-use crate::program::Instruction as I;
-use crate::program::{Address, Memory};
 use madelung_core::runtime::lanes::packed;
 use madelung_kernel::imperative::Atomic;
+use madelung_kernel::program::Instruction as I;
+use madelung_kernel::program::{Address, Memory};
 
 /// The LLVM type of shared integers, and its bytes.
 fn integer(memory: Memory) -> (&'static str, usize) {

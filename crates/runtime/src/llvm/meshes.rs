@@ -1,8 +1,8 @@
 //! Instructions on meshes: calls of this library.
 
 use super::{Printer, Value};
-use crate::program::{Field, Instruction as I, MAX_ORDERS, Shape, Table};
 use madelung_core::runtime::{Isa, MeshShape, Splines, WaveLine};
+use madelung_kernel::program::{Field, Instruction as I, MAX_ORDERS, Shape, Table};
 
 impl Printer {
     pub(super) fn of_meshes(&mut self, i: &I) {
@@ -131,13 +131,13 @@ impl Printer {
         self.slot("spilled", "[16 x double]")
     }
 
-    fn set_from(&mut self, to: crate::program::Vector, lanes: &str) {
+    fn set_from(&mut self, to: madelung_kernel::program::Vector, lanes: &str) {
         let n = self.lanes.n;
         let x = self.line(format_args!("load <{n} x double>, ptr {lanes}, align 8"));
         self.set_vector(to, &x);
     }
 
-    fn node_index(&mut self, table: Table, node: crate::program::Integer) -> Value {
+    fn node_index(&mut self, table: Table, node: madelung_kernel::program::Integer) -> Value {
         let (table, node) = (self.table(table), self.int(node));
         self.call("i64", "madelung_node_index", &[("ptr", &table), ("i64", &node)])
     }
@@ -160,7 +160,7 @@ impl Printer {
     fn of_line(
         &mut self,
         slot: usize,
-        line: crate::program::Integer,
+        line: madelung_kernel::program::Integer,
         along: Table,
         [stride, component]: [usize; 2],
         lanes: &str,

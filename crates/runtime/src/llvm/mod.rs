@@ -19,11 +19,11 @@ mod special;
 pub use calls::symbols;
 
 use crate::PartCode;
-use crate::program::{
-    Address, Condition, Family, Indices, Instruction, Integer, Mask, Program, Room, Scalar, Vector,
-};
 use madelung_core::runtime::lanes::traced::Lanes;
 use madelung_core::runtime::{Isa, LaunchAbi};
+use madelung_kernel::program::{
+    Address, Condition, Family, Indices, Instruction, Integer, Mask, Program, Room, Scalar, Vector,
+};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;

@@ -2,11 +2,11 @@
 
 use super::special::Special;
 use super::{Printer, Value, real};
-use crate::program::Instruction as I;
-use crate::program::{Combine, Compare, Fused, IntegerOp, Unary, Vector};
 use crate::special::by_name;
 use madelung_core::runtime::LaunchAbi;
 use madelung_kernel::ir::Function;
+use madelung_kernel::program::Instruction as I;
+use madelung_kernel::program::{Combine, Compare, Fused, IntegerOp, Unary, Vector};
 use std::mem::offset_of;
 
 /// Predicates of comparisons, of reals and of integers.
@@ -152,7 +152,7 @@ impl Printer {
         self.line(text)
     }
 
-    fn scalar_call(&mut self, name: &str, x: &[&str], to: crate::program::Scalar) {
+    fn scalar_call(&mut self, name: &str, x: &[&str], to: madelung_kernel::program::Scalar) {
         let y = self.function(name, x);
         self.set_scalar(to, &y);
     }

@@ -2,7 +2,7 @@
 
 use super::arrays::{bytes, suffix};
 use super::{Printer, Value};
-use crate::program::Instruction as I;
+use madelung_kernel::program::Instruction as I;
 
 impl Printer {
     pub(super) fn scattered(&mut self, i: &I) {

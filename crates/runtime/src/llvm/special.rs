@@ -1,10 +1,10 @@
 //! Special functions on lanes, traced.
 
-use crate::program::Pair;
 use crate::special::by_name;
 use madelung_core::runtime::lanes::traced::Trace;
 use madelung_core::runtime::{self as rt, Lane};
 use madelung_kernel::ir::Function;
+use madelung_kernel::program::Pair;
 
 /// A special function on lanes.
 #[derive(Clone, Copy)]

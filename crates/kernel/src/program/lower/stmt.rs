@@ -2,8 +2,8 @@
 
 use super::super::{Address, Combine, Compare, Instruction as I, Integer, Scalar};
 use super::{Lowering, at};
-use madelung_kernel::ir::{Acc, LoopId, Op, ParamId, Range, Role, Stmt, Val};
-use madelung_kernel::print::layout::Array;
+use crate::ir::{Acc, LoopId, Op, ParamId, Range, Role, Stmt, Val};
+use crate::print::layout::Array;
 
 impl<'a> Lowering<'a> {
     pub(super) fn stmt(&mut self, s: &'a Stmt) {

@@ -2,9 +2,9 @@
 
 use super::super::{Combine, Compare, Field, Fused, Instruction as I, IntegerOp, Mask, Pair, Unary, Vector};
 use super::{Lowering, OnLanes};
-use madelung_kernel::ir::{OfWave, Op, Range, Role, Type, Val};
-use madelung_kernel::print::layout::Array;
-use madelung_kernel::print::rust::rows::Often;
+use crate::ir::{OfWave, Op, Range, Role, Type, Val};
+use crate::print::layout::Array;
+use crate::print::rust::rows::Often;
 
 impl Lowering<'_> {
     pub(super) fn let_lanes(&mut self, v: Val) {
@@ -231,7 +231,7 @@ impl Lowering<'_> {
         OnLanes::Bool(to)
     }
 
-    pub(super) fn transposed(&self, id: madelung_kernel::ir::LoopId) -> bool {
+    pub(super) fn transposed(&self, id: crate::ir::LoopId) -> bool {
         matches!(self.data_loops[&id], Range::Column { .. })
     }
 

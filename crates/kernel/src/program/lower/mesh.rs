@@ -2,9 +2,9 @@
 
 use super::super::{Combine, Field, Instruction as I, MAX_ORDERS, Shape, Table};
 use super::{Lanes, Lowering, OnLanes, Single};
-use madelung_kernel::ir::{LoopId, OfWave, Op, ParamId, Stmt, Val, declared, fed};
-use madelung_kernel::print::layout::{Array, Table as Splines};
-use madelung_kernel::print::rust::mesh::{Plane, along, is_only_point, owned_planes, plane};
+use crate::ir::{LoopId, OfWave, Op, ParamId, Stmt, Val, declared, fed};
+use crate::print::layout::{Array, Table as Splines};
+use crate::print::rust::mesh::{Plane, along, is_only_point, owned_planes, plane};
 use rustc_hash::FxHashMap as HashMap;
 
 impl<'a> Lowering<'a> {

@@ -6,9 +6,9 @@
 
 use super::super::{Combine, Instruction as I, Integer, IntegerOp, Room, Vector};
 use super::{Lanes, Lowering, OnLanes, Single};
-use madelung_kernel::ir::{Acc, LoopId, Range, Stmt, Type, Val, declared, fed};
-use madelung_kernel::print::rust::outside_values;
-use madelung_kernel::print::rust::strips::taken;
+use crate::ir::{Acc, LoopId, Range, Stmt, Type, Val, declared, fed};
+use crate::print::rust::outside_values;
+use crate::print::rust::strips::taken;
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,9 +5,9 @@ use super::super::{
     Scalar, Unary,
 };
 use super::{Single, at};
-use madelung_kernel::imperative::{self as imp, Binary, Body, Expr, Layout, Stmt, Type, Var, is_output};
-use madelung_kernel::ir::{Function, Kernel, Kind, ParamId, Role};
-use madelung_kernel::print::layout::{Array, scalar_position};
+use crate::imperative::{self as imp, Binary, Body, Expr, Layout, Stmt, Type, Var, is_output};
+use crate::ir::{Function, Kernel, Kind, ParamId, Role};
+use crate::print::layout::{Array, scalar_position};
 
 /// The program of a kernel without adjoint.
 pub fn lower_imperative(kernel: &Kernel, body: &Body, layout: &Layout) -> Program {

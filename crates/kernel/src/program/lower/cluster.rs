@@ -2,15 +2,14 @@
 
 use super::super::{Address, Combine, Instruction as I, Integer, Program, Scalar, Vector};
 use super::{Lanes, Lowering, OnLanes, Single, at};
-use madelung_core::runtime::{ClusterArray, ClusterRun};
-use madelung_kernel::cluster::Clusters;
-use madelung_kernel::ir::{Kernel, Op, Val};
-use madelung_kernel::print::cluster::{Addition, Joined, Phase, layout_of_rows};
-use madelung_kernel::print::layout::Layout;
-use madelung_kernel::print::rust::outside_values;
+use crate::cluster::Clusters;
+use crate::ir::{Kernel, Op, Val};
+use crate::print::cluster::{Addition, Joined, Phase, layout_of_rows};
+use crate::print::layout::Layout;
+use crate::print::rust::outside_values;
+use madelung_kernel_abi::{ClusterArray, RunField};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;
-use std::mem::{offset_of, size_of};
 
 /// The run that is open.
 pub(super) struct Run<'a> {
@@ -22,14 +21,6 @@ pub(super) struct Run<'a> {
     cluster: Integer,
     lane: Integer,
 }
-
-/// The place of a 32-bit field among those of its kind.
-const fn field(offset: usize) -> usize {
-    offset / size_of::<i32>()
-}
-
-/// 32-bit numbers of a run.
-const OF_RUN: usize = field(size_of::<ClusterRun>());
 
 /// The program of a form's first phase, given the layout of the part that the form is of.
 pub fn lower_clusters(kernel: &Kernel, clusters: &Clusters, of_part: &Layout) -> Program {
@@ -67,20 +58,15 @@ impl<'a> Lowering<'a> {
 
     fn cluster_run(&mut self, clusters: &'a Clusters, phase: &Phase, run: Integer) {
         let slots = self.layout.slots.len();
-        let mut number = |offset| {
-            let at = Address { row: Some(run), stride: OF_RUN, component: field(offset) };
+        let mut number = |field: RunField| {
+            let at = Address { row: Some(run), stride: RunField::COUNT, component: field as usize };
             let to = self.new_integer();
             self.emit(I::Entry { slot: ClusterArray::Runs.behind(slots), long: false, at, to });
             to
         };
-        let [row, cluster, lane, start, end] = [
-            offset_of!(ClusterRun, row),
-            offset_of!(ClusterRun, cluster),
-            offset_of!(ClusterRun, lane),
-            offset_of!(ClusterRun, start),
-            offset_of!(ClusterRun, end),
-        ]
-        .map(&mut number);
+        let [row, cluster, lane, start, end] =
+            [RunField::Row, RunField::Cluster, RunField::Lane, RunField::Start, RunField::End]
+                .map(&mut number);
         self.row = row;
         self.run = Some(Run { clusters, slots, run, cluster, lane });
         for v in &phase.of_run {
@@ -174,8 +160,8 @@ impl<'a> Lowering<'a> {
     pub(super) fn of_run(&mut self, v: Val) -> Option<Single> {
         let Run { clusters, slots, run, .. } = *self.run.as_ref()?;
         if let Op::PairShift(_, c) = *self.b.op(v) {
-            let component = field(offset_of!(ClusterRun, shift)) + c;
-            let at = Address { row: Some(run), stride: OF_RUN, component };
+            let component = RunField::Shift as usize + c;
+            let at = Address { row: Some(run), stride: RunField::COUNT, component };
             let to = self.new_scalar();
             self.emit(I::LoadInt { slot: ClusterArray::Runs.behind(slots), at, to });
             return Some(Single::Real(to));

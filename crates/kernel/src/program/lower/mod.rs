@@ -19,12 +19,12 @@ use super::{
     Address, Class, Condition, Indices, Instruction, Integer, Mask, Program, Room, Scalar, Shape, Table,
     Vector,
 };
-use madelung_kernel::cluster::Clusters;
-use madelung_kernel::ir::{Acc, Body, Dim, Kernel, LoopId, Op, ParamId, Range, Role, Stmt, Val};
-use madelung_kernel::mirror::Part;
-use madelung_kernel::print::layout::{Array, Layout, Pair};
-use madelung_kernel::print::needed::needed;
-use madelung_kernel::print::rust::{mesh as printed_mesh, rows as printed_rows};
+use crate::cluster::Clusters;
+use crate::ir::{Acc, Body, Dim, Kernel, LoopId, Op, ParamId, Range, Role, Stmt, Val};
+use crate::mirror::Part;
+use crate::print::layout::{Array, Layout, Pair};
+use crate::print::needed::needed;
+use crate::print::rust::{mesh as printed_mesh, rows as printed_rows};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,10 +2,10 @@
 
 use super::super::{Compare, Instruction as I, Program};
 use super::Lowering;
-use madelung_kernel::ir::{Kernel, LoopId, Stmt, Val};
-use madelung_kernel::mirror::Part;
-use madelung_kernel::print::layout::{Array, Layout};
-use madelung_kernel::print::rust::rows::{ahead, layout, meshes, often};
+use crate::ir::{Kernel, LoopId, Stmt, Val};
+use crate::mirror::Part;
+use crate::print::layout::{Array, Layout};
+use crate::print::rust::rows::{ahead, layout, meshes, often};
 
 /// The number of the loop over rows: no other loop has it.
 const ROWS: LoopId = LoopId::MAX;

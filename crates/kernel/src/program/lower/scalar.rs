@@ -2,8 +2,8 @@
 
 use super::super::{Address, Combine, Compare, Instruction as I, Integer, IntegerOp, Scalar, Unary};
 use super::{Lowering, Single, at};
-use madelung_kernel::ir::{LoopId, Op, Range, Role, Type, Val};
-use madelung_kernel::print::layout::{Array, scalar_position};
+use crate::ir::{LoopId, Op, Range, Role, Type, Val};
+use crate::print::layout::{Array, scalar_position};
 
 impl Lowering<'_> {
     pub(super) fn let_scalar(&mut self, v: Val) {

@@ -1,8 +1,8 @@
 //! The instructions of programs.
 
 use super::{Condition, Indices, Integer, Mask, Pair, Room, Scalar, Shape, Table, Vector};
-use madelung_kernel::imperative::{Atomic, Reason};
-use madelung_kernel::ir::{Dim, Function};
+use crate::imperative::{Atomic, Reason};
+use crate::ir::{Dim, Function};
 
 /// A function of one real.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -250,7 +250,7 @@ pub enum Instruction {
     },
     /// The iterations from..to on lanes. `variable`: the first one of those that are open. `single`: one vector after the
     /// other; otherwise each instruction may be done for several vectors before the next one. `entries`: the slot of
-    /// [`ClusterArray::Entries`](madelung_core::runtime::ClusterArray), whose entries the iterations are, a vector each;
+    /// [`ClusterArray::Entries`](madelung_kernel_abi::ClusterArray), whose entries the iterations are, a vector each;
     /// lanes whose bit is set have one.
     Lanes {
         variable: Integer,

@@ -2,8 +2,8 @@
 
 use super::super::{Indices, Instruction as I, Integer, Vector};
 use super::{Lowering, OnLanes};
-use madelung_kernel::ir::{Acc, LoopId, Op, ParamId, Role, Val};
-use madelung_kernel::print::layout::Array;
+use crate::ir::{Acc, LoopId, Op, ParamId, Role, Val};
+use crate::print::layout::Array;
 
 /// Row and column of an element of a table, where either differs between lanes.
 enum InTable {

@@ -2,9 +2,9 @@
 
 use super::super::{Address, Combine, Instruction as I, Integer, Vector};
 use super::{Lanes, Lowering, at};
-use madelung_kernel::ir::{Acc, LoopId, Range, Stmt, Val, declared, fed, walk};
-use madelung_kernel::print::layout::Array;
-use madelung_kernel::print::rust::{outside_values, strips};
+use crate::ir::{Acc, LoopId, Range, Stmt, Val, declared, fed, walk};
+use crate::print::layout::Array;
+use crate::print::rust::{outside_values, strips};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 

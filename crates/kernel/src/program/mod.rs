@@ -1,6 +1,6 @@
 //! Programs: parts of forms as instructions on typed registers, for kernels that are made at run time.
 //!
-//! A program says the same as the printed Rust ([`madelung_kernel::print::rust`]), operation by operation, so that whoever runs it
+//! A program says the same as the printed Rust ([`crate::print::rust`]), operation by operation, so that whoever runs it
 //! gives the same bits: which products are fused, what is scalar (f64) and what is on lanes, when sums of lanes go to f64.
 //! Constructs of the language are lowered here, once ([`lower`](function@lower), [`lower_imperative`]); consumers know
 //! instructions alone.
@@ -19,7 +19,7 @@ pub use instruction::{
 pub use lower::{lower, lower_clusters, lower_imperative, lower_rows};
 pub use registers::{Class, Register, Use};
 
-pub use madelung_kernel::print::layout::Pair;
+pub use crate::print::layout::Pair;
 
 /// Number of a register for a real, f64.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
