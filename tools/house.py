@@ -38,7 +38,7 @@ ARROWS = {
 }
 
 # Import circles among the top-level modules of a crate, none where nothing is said. Numbers only fall.
-CIRCLES = {"kernel": 2, "core": 3, "cpu": 1, "cuda": 2}
+CIRCLES = {"kernel": 1, "core": 1, "cpu": 1, "cuda": 2}
 
 PHYSICS = ["neighbors", "electrostatics", "potentials", "powers"]
 NOT_IN_PHYSICS = {"rayon", "cudarc", "pyo3"}

@@ -4,11 +4,13 @@ use madelung_kernel::cluster::Clusters;
 use madelung_kernel::forms::{Form, Member, forms};
 use madelung_kernel::imperative;
 use madelung_kernel::ir::{Kernel, Kind};
+use madelung_kernel::layout::{Array, Layout, Slot};
 use madelung_kernel::lower::Source;
 use madelung_kernel::print::divide::Divided;
-use madelung_kernel::print::layout::{Array, Layout, Slot};
+use madelung_kernel::print::program::Lanes;
 use madelung_kernel::print::records::Records;
-use madelung_kernel::print::{self, cluster, cuda, rust};
+use madelung_kernel::print::{cuda, program};
+use madelung_kernel::program::{lower, lower_clusters, lower_imperative, lower_rows};
 use proc_macro2::TokenStream;
 use quote::quote;
 use std::collections::BTreeSet;
@@ -61,7 +63,8 @@ fn items(kernel: &Kernel, source: &str, forms: &[Form], small: bool) -> (String,
             let name = format!("{}_{n}", form.name);
             // The second order is most of the code, and lane types without SIMD registers take longest to compile.
             let compact = matches!(form.member, Member::SecondTangent | Member::GradientTangent);
-            functions += &rust::function(kernel, part, &layout, &name, compact);
+            let lanes = Lanes::Any { compact };
+            functions += &program::function(&lower(kernel, part, &layout), &name, lanes);
             let clusters = form.clusters[n].as_ref();
             let clusters =
                 clusters.map_or("None".into(), |c| cluster_form(kernel, c, &layout, &name, &mut functions));
@@ -107,9 +110,9 @@ fn items(kernel: &Kernel, source: &str, forms: &[Form], small: bool) -> (String,
 /// A kernel that is not differentiated: one function, for either element type.
 fn imperative_items(kernel: &Kernel, source: &str, body: &imperative::Body) -> (String, String) {
     let layout = imperative::Layout::new(kernel, body);
-    let functions = print::imperative::rust::function(kernel, body, &layout, "value_0");
+    let functions = program::function(&lower_imperative(kernel, body, &layout), "value_0", Lanes::None);
     let name = format!("{}_value_0", kernel.name);
-    let text = print::imperative::cuda::function(kernel, body, &layout, &name);
+    let text = cuda::imperative::function(kernel, body, &layout, &name);
     let (slots, written, loops) = (slots_text(&layout.slots), &layout.written, layout.loops);
     let listed = format!(
         "rt::Form {{ member: rt::Member::Value, lists: rt::Lists::Any, uniform: false, gradients: None, parts: &[rt::Part \
@@ -160,8 +163,9 @@ fn cluster_form(
     name: &str,
     functions: &mut String,
 ) -> String {
-    *functions += &cluster::function(kernel, c, layout, &format!("{name}_clusters"));
-    *functions += &rust::rows_function(kernel, c, layout, &format!("{name}_rows"));
+    let lanes = Lanes::Any { compact: false };
+    *functions += &program::function(&lower_clusters(kernel, c, layout), &format!("{name}_clusters"), lanes);
+    *functions += &program::function(&lower_rows(kernel, c, layout), &format!("{name}_rows"), lanes);
     let without = c.without.iter().fold(String::new(), |mut s, (param, role)| {
         write!(s, "({param}, rt::Role({})),", role.0).expect("a string");
         s

@@ -7,7 +7,7 @@
 pub use madelung_kernel_abi::Reason;
 
 use crate::ir::{Dim, Function, Kernel, Kind, ParamId, Role};
-use crate::print::layout::{Array, Slot};
+use crate::layout::{Array, Slot};
 use std::collections::BTreeSet;
 
 /// A variable, by number.

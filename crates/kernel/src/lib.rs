@@ -22,6 +22,7 @@ mod guard;
 pub mod imperative;
 pub mod ir;
 mod join;
+pub mod layout;
 pub mod lower;
 mod merge;
 pub mod mirror;

@@ -9,11 +9,11 @@ use madelung_kernel::cluster::Clusters;
 use madelung_kernel::forms::Form;
 use madelung_kernel::imperative;
 use madelung_kernel::ir::Kernel;
+use madelung_kernel::layout::{Layout, Slot};
 use madelung_kernel::mirror;
+use madelung_kernel::print::cuda;
 use madelung_kernel::print::divide::Divided;
-use madelung_kernel::print::layout::{Layout, Slot};
 use madelung_kernel::print::records::Records;
-use madelung_kernel::print::{self, cuda};
 use madelung_kernel::program::{lower, lower_clusters, lower_imperative, lower_rows};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;
@@ -218,7 +218,7 @@ fn imperative_form(
 ) -> rt::Form {
     let layout = imperative::Layout::new(kernel, body);
     let name = format!("{}_value_0", kernel.name);
-    let text = print::imperative::cuda::function(kernel, body, &layout, &name);
+    let text = cuda::imperative::function(kernel, body, &layout, &name);
     let program = lower_imperative(kernel, body, &layout);
     let part = rt::Part {
         index: kernel.index,

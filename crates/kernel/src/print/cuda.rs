@@ -14,14 +14,15 @@
 //! ahead of the launch ([`Records`]). Both give equal numbers.
 
 mod divided;
+pub mod imperative;
 mod nodes;
 mod terms;
 
 use super::divide::{Divided, Division};
-use super::layout::{Array, Layout, Pair, Slot, scalar_position};
 use super::nest;
 use super::records::Records;
 use crate::ir::{Acc, Body, Function, Kernel, LoopId, OfWave, Op, Range, Role, Stmt, Type, Val, walk};
+use crate::layout::{Array, Layout, Pair, Slot, scalar_position};
 use crate::mirror::Part;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::f64::consts::TAU;

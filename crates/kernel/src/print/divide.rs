@@ -1,8 +1,8 @@
 //! Division of loops among the threads that share a row: of the outermost loops whose iterations do not meet, and of the
 //! innermost ones in nests over the nodes of a mesh.
 
-use super::layout::Layout;
 use super::nest;
+use crate::layout::Layout;
 pub use madelung_kernel_abi::Division;
 
 use crate::ir::{Body, LoopId, Op, Range, Stmt, Val, declared, walk};

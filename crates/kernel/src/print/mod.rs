@@ -1,11 +1,7 @@
-//! Printers: a part of a form as Rust (one text for scalars and lanes) and as CUDA.
+//! Printers: the program of a part as Rust (one text for scalars and lanes), and the part itself as CUDA.
 
-pub mod cluster;
 pub mod cuda;
 pub mod divide;
-pub mod imperative;
-pub mod layout;
-pub mod needed;
 pub(crate) mod nest;
+pub mod program;
 pub mod records;
-pub mod rust;

@@ -1,8 +1,8 @@
 //! Records of the partners' data that rows gather, one per partner: in CUDA a few wide loads replace a load per number,
 //! each of which would touch as many lines of memory as a warp has partners.
 
-use super::layout::{Array, Layout, Slot};
 use crate::ir::{Body, Dim, Kernel, Op, ParamId, Role, Type, Val};
+use crate::layout::{Array, Layout, Slot};
 use rustc_hash::FxHashSet as HashSet;
 use std::collections::{BTreeMap, BTreeSet};
 

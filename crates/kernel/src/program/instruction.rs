@@ -111,6 +111,15 @@ pub struct Address {
     pub component: usize,
 }
 
+/// A term of a sum: x, or the fused product x · y, added or subtracted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the sum says what they are")]
+pub struct Term {
+    pub x: Vector,
+    pub y: Option<Vector>,
+    pub minus: bool,
+}
+
 /// The type of numbers that rows of a kernel without adjoint share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
@@ -334,8 +343,8 @@ pub enum Instruction {
     LoadInClusters { slot: usize, width: usize, component: usize, to: Vector },
     /// to = likewise, as 32-bit integers side by side.
     LoadIndicesInClusters { slot: usize, width: usize, component: usize, to: Indices },
-    /// Adds x, or the fused x · y, to a component of the open entries' clusters, or subtracts it, entry by entry.
-    AddInClusters { slot: usize, width: usize, component: usize, x: Vector, y: Option<Vector>, minus: bool },
+    /// Adds terms, one after the other, to a component of the open entries' clusters, entry by entry.
+    AddInClusters { slot: usize, width: usize, component: usize, terms: Vec<Term> },
     /// Writes elements `first` + k …, each of `stride` components, or adds to them where the launch (or `adds`) says so.
     StoreLanes { slot: usize, first: Option<Integer>, stride: usize, component: usize, x: Vector, adds: bool },
     /// Adds x, or the fused x · y, to channels k … of a sum, of which there are whole vectors.

@@ -1,9 +1,8 @@
-//! Programs: parts of forms as instructions on typed registers, for kernels that are made at run time.
+//! Programs: parts of forms as instructions on typed registers.
 //!
-//! A program says the same as the printed Rust ([`crate::print::rust`]), operation by operation, so that whoever runs it
-//! gives the same bits: which products are fused, what is scalar (f64) and what is on lanes, when sums of lanes go to f64.
 //! Constructs of the language are lowered here, once ([`lower`](function@lower), [`lower_imperative`]); consumers know
-//! instructions alone.
+//! instructions alone: the printer of Rust ([`crate::print::program`]), and for kernels that are made at run time an
+//! interpreter and a printer of LLVM's text. All give the same bits.
 //!
 //! Every register of a part has one number in its class, and is written before it is read. Control flow is structured.
 //! Inside an [`Instruction::Lanes`] each instruction on lanes works on the vectors of iterations that are open, the last
@@ -14,12 +13,12 @@ mod lower;
 mod registers;
 
 pub use instruction::{
-    Address, Combine, Compare, Family, Field, Fused, Instruction, IntegerOp, Memory, Unary,
+    Address, Combine, Compare, Family, Field, Fused, Instruction, IntegerOp, Memory, Term, Unary,
 };
-pub use lower::{lower, lower_clusters, lower_imperative, lower_rows};
+pub use lower::{Joined, Phase, lower, lower_clusters, lower_imperative, lower_rows};
 pub use registers::{Class, Register, Use};
 
-pub use crate::print::layout::Pair;
+pub use crate::layout::Pair;
 
 /// Number of a register for a real, f64.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -1,6 +1,6 @@
 //! Classes of registers, and the registers on lanes that an instruction reads and writes.
 
-use super::{Indices, Instruction, Mask, Vector};
+use super::{Indices, Instruction, Mask, Term, Vector};
 
 /// A class of registers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -235,9 +235,15 @@ impl Instruction {
             | I::AddEntries { x, .. }
             | I::AddConsecutive { x, .. }
             | I::NodeAdd { x, .. } => f(R::Vector(x), Read),
-            I::AddChannels { x, y, .. } | I::AddInClusters { x, y, .. } => {
+            I::AddChannels { x, y, .. } => {
                 f(R::Vector(x), Read);
                 y.iter_mut().for_each(|y| f(R::Vector(y), Read));
+            }
+            I::AddInClusters { terms, .. } => {
+                for Term { x, y, .. } in terms {
+                    f(R::Vector(x), Read);
+                    y.iter_mut().for_each(|y| f(R::Vector(y), Read));
+                }
             }
             I::Scatter { index, x, .. } => {
                 f(R::Indices(index), Read);

@@ -3,9 +3,9 @@
 use madelung_kernel::cluster::{Clusters, clusters};
 use madelung_kernel::forms::{Form, Lists, Member, forms};
 use madelung_kernel::ir::{Function, Kernel, Op, Role};
+use madelung_kernel::layout::Layout;
 use madelung_kernel::lower::lower_block;
-use madelung_kernel::print::cluster::Phase;
-use madelung_kernel::print::layout::Layout;
+use madelung_kernel::program::Phase;
 
 /// The kernel of a loop body over pairs and the statements after it, and its forms.
 fn kernel(in_loop: &str, after: &str) -> (Kernel, Vec<Form>) {

@@ -355,17 +355,21 @@ impl<W: World> Machine<'_, W> {
                         *to.add(v) = W::L::index(at.cast::<i32>());
                     }
                 }
-                I::AddInClusters { slot, width, component, x, y, minus } => {
-                    let (x, y) = (self.vector(x), y.map(|y| self.vector(y)));
+                I::AddInClusters { slot, width, component, ref terms } => {
                     for v in 0..self.open.vectors {
                         let at = self.in_cluster(slot, v, width, component);
-                        let (x, before) = (*x.0.add(v * x.1), W::L::load(at));
-                        let after = match (y, minus) {
-                            (None, false) => before + x,
-                            (None, true) => before - x,
-                            (Some(y), false) => x.mul_add(*y.0.add(v * y.1), before),
-                            (Some(y), true) => (-x).mul_add(*y.0.add(v * y.1), before),
-                        };
+                        let before = W::L::load(at);
+                        let mut after = before;
+                        for term in terms {
+                            let (x, y) = (self.vector(term.x), term.y.map(|y| self.vector(y)));
+                            let x = *x.0.add(v * x.1);
+                            after = match (y, term.minus) {
+                                (None, false) => after + x,
+                                (None, true) => after - x,
+                                (Some(y), false) => x.mul_add(*y.0.add(v * y.1), after),
+                                (Some(y), true) => (-x).mul_add(*y.0.add(v * y.1), after),
+                            };
+                        }
                         W::L::select(self.active(v), after, before).store(at);
                     }
                 }

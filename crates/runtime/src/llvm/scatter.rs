@@ -69,11 +69,14 @@ impl Printer {
                 let at = self.table_places(rows, width, columns);
                 self.add_lanes(&p, &at, &x);
             }
-            I::AddInClusters { slot, width, component, x, y, minus } => {
+            I::AddInClusters { slot, width, component, ref terms } => {
                 let q = self.in_cluster(slot, width, component);
                 let before = self.side_by_side(self.lanes.element(), &q);
-                let (x, y) = (self.vector(x), y.map(|y| self.vector(y)));
-                let after = self.added(&before, x, y, minus);
+                let mut after = before.clone();
+                for term in terms {
+                    let (x, y) = (self.vector(term.x), term.y.map(|y| self.vector(y)));
+                    after = self.added(&after, x, y, term.minus);
+                }
                 let active = self.open.active().expect("an entry of clusters is open");
                 let after = self.select(&active, &after, &before);
                 let align = bytes(self.lanes.element());

@@ -3,7 +3,7 @@
 use super::{Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Atomic, Binary, Expr as Computed, Reason, Stmt, Type, Unary, Var};
 use crate::ir::{Function, Kind};
-use crate::print::layout::Array;
+use crate::layout::Array;
 use syn::{BinOp, Expr, ExprLit, Lit, Result, UnOp};
 
 impl Lower<'_> {

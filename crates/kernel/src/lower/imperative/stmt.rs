@@ -5,8 +5,8 @@ use super::written::Written;
 use super::{Lower, Name, Value, err, syntax, type_name};
 use crate::imperative::{Binary, Expr as Computed, Stmt, Type, Unary, Var};
 use crate::ir::{Kind, ParamId, Query};
+use crate::layout::Array;
 use crate::lower::{grid, syntax::is_compound};
-use crate::print::layout::Array;
 use syn::{Expr, Pat, Result};
 
 impl Lower<'_> {

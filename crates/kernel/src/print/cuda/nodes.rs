@@ -2,7 +2,7 @@
 
 use super::{LONG, Printer};
 use crate::ir::{LoopId, Op, ParamId, Stmt, Val, fed, walk};
-use crate::print::layout::{Array, Slot, Table};
+use crate::layout::{Array, Slot, Table};
 use crate::print::nest::INNERMOST;
 use std::collections::BTreeMap;
 

@@ -1,15 +1,14 @@
 //! Cluster forms: the sums of clusters of columns, and the rows whose sums these are.
 
-use super::super::{Address, Combine, Instruction as I, Integer, Program, Scalar, Vector};
-use super::{Lanes, Lowering, OnLanes, Single, at};
+use super::super::{Address, Combine, Instruction as I, Integer, Program, Scalar, Term, Vector};
+use super::phase::{Addition, Joined, Phase, layout_of_rows};
+use super::{Lanes, Lowering, OnLanes, Single, at, outside_values};
 use crate::cluster::Clusters;
 use crate::ir::{Kernel, Op, Val};
-use crate::print::cluster::{Addition, Joined, Phase, layout_of_rows};
-use crate::print::layout::Layout;
-use crate::print::rust::outside_values;
+use crate::layout::Layout;
 use madelung_kernel_abi::{ClusterArray, RunField};
 use rustc_hash::FxHashMap as HashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The run that is open.
 pub(super) struct Run<'a> {
@@ -131,6 +130,7 @@ impl<'a> Lowering<'a> {
         }
         let slot = ClusterArray::Columns.behind(self.layout.slots.len());
         let width = clusters.sums.len();
+        let mut of_columns: BTreeMap<usize, Vec<Term>> = BTreeMap::new();
         for Addition { sum, place: component, to_column, value } in phase.additions(clusters) {
             // What a run knows is there as it was written.
             let (value, sign) =
@@ -143,7 +143,10 @@ impl<'a> Lowering<'a> {
                 Some((x, y)) => (self.real(x), Some(self.real(y))),
                 None => (self.real(value), None),
             };
-            self.emit(I::AddInClusters { slot, width, component, x, y, minus: sign == '-' });
+            of_columns.entry(component).or_default().push(Term { x, y, minus: sign == '-' });
+        }
+        for (component, terms) in of_columns {
+            self.emit(I::AddInClusters { slot, width, component, terms });
         }
         self.paired.pop();
     }

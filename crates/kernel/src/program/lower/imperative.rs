@@ -7,7 +7,7 @@ use super::super::{
 use super::{Single, at};
 use crate::imperative::{self as imp, Binary, Body, Expr, Layout, Stmt, Type, Var, is_output};
 use crate::ir::{Function, Kernel, Kind, ParamId, Role};
-use crate::print::layout::{Array, scalar_position};
+use crate::layout::{Array, scalar_position};
 
 /// The program of a kernel without adjoint.
 pub fn lower_imperative(kernel: &Kernel, body: &Body, layout: &Layout) -> Program {

@@ -1,10 +1,9 @@
 //! Values on lanes.
 
 use super::super::{Combine, Compare, Field, Fused, Instruction as I, IntegerOp, Mask, Pair, Unary, Vector};
-use super::{Lowering, OnLanes};
+use super::{Lowering, OnLanes, rows::Often};
 use crate::ir::{OfWave, Op, Range, Role, Type, Val};
-use crate::print::layout::Array;
-use crate::print::rust::rows::Often;
+use crate::layout::Array;
 
 impl Lowering<'_> {
     pub(super) fn let_lanes(&mut self, v: Val) {

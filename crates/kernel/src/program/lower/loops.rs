@@ -1,10 +1,9 @@
 //! Loops over data.
 
 use super::super::{Address, Combine, Instruction as I, Integer, Vector};
-use super::{Lanes, Lowering, at};
+use super::{Lanes, Lowering, at, outside_values, strips};
 use crate::ir::{Acc, LoopId, Range, Stmt, Val, declared, fed, walk};
-use crate::print::layout::Array;
-use crate::print::rust::{outside_values, strips};
+use crate::layout::Array;
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 use super::super::{Indices, Instruction as I, Integer, Vector};
 use super::{Lowering, OnLanes};
 use crate::ir::{Acc, LoopId, Op, ParamId, Role, Val};
-use crate::print::layout::Array;
+use crate::layout::Array;
 
 /// Row and column of an element of a table, where either differs between lanes.
 enum InTable {

@@ -2,10 +2,94 @@
 
 use super::super::{Combine, Field, Instruction as I, MAX_ORDERS, Shape, Table};
 use super::{Lanes, Lowering, OnLanes, Single};
-use crate::ir::{LoopId, OfWave, Op, ParamId, Stmt, Val, declared, fed};
-use crate::print::layout::{Array, Table as Splines};
-use crate::print::rust::mesh::{Plane, along, is_only_point, owned_planes, plane};
+use crate::ir::{Body, LoopId, OfWave, Op, ParamId, Range, Stmt, Val, accumulators, declared, fed, walk};
+use crate::layout::{Array, Layout, Table as Splines};
 use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
+
+/// Whether the rows of a part loop over nodes of a mesh, and not over data.
+pub(super) fn is_alone(b: &Body) -> bool {
+    let is_data = |s: &Stmt| matches!(s, Stmt::For { range, .. } if range.is_data());
+    b.ops().any(|op| matches!(op, Op::MeshNode { .. })) && !b.walk().any(is_data)
+}
+
+/// Whether a row does nothing but add to nodes around the point of which these are the splines along the first axis: a
+/// row that reaches no plane of this call is then left before them.
+fn is_only_point(b: &Body, layout: &Layout, t: Splines) -> bool {
+    let mut points = b.ops().filter_map(|op| match op {
+        Op::MeshNode { mesh, system, at, .. } => Some((*mesh, *system, at[0])),
+        _ => None,
+    });
+    let is_known = [t.system, t.at].iter().all(|v| b.depth_of(*v) == 0);
+    let is_first = layout.planes == Some(t.mesh) && t.axis == 0 && b.constant(t.at).is_none();
+    is_first && is_known && points.all(|p| p == (t.mesh, t.system, t.at))
+}
+
+/// The loop along the third axis in a loop over the nodes around a point, where its nodes can be on lanes: for these
+/// all sums of the loops stay on lanes until the last node.
+fn along(b: &Body, s: &Stmt) -> Option<LoopId> {
+    let Stmt::For { id, range: Range::Ints(_, hi), body } = s else { return None };
+    if !matches!(b.op(*hi), Op::SplineOrder { .. }) {
+        return None;
+    }
+    let mut loops = body.iter().filter(|s| matches!(s, Stmt::For { .. }));
+    let Some(within) = loops.next() else {
+        return body.iter().all(|s| is_of_nodes(b, s, *id)).then_some(*id);
+    };
+    let is_simple =
+        |s: &Stmt| matches!(s, Stmt::Let(_) | Stmt::Declare(..) | Stmt::Accumulate(..) | Stmt::For { .. });
+    if loops.next().is_some() || !body.iter().all(is_simple) { None } else { along(b, within) }
+}
+
+/// Whether nodes that lie side by side can do this at once.
+fn is_of_nodes(b: &Body, s: &Stmt, along: LoopId) -> bool {
+    let varies = |v: Val| *b.op(v) == Op::LoopVar(along);
+    let is_node = |v: Val| matches!(b.op(v), Op::MeshNode { .. });
+    match s {
+        Stmt::Let(v) => match b.op(*v) {
+            Op::MeshNode { node: [x, y, z], .. } => varies(*z) && !varies(*x) && !varies(*y),
+            Op::Load { row: Some(row), channel, .. } => {
+                channel.is_none() && (is_node(*row) || b.depth_of(*row) == 0)
+            }
+            op => !matches!(op, Op::LoadInt { .. } | Op::IndexOf { .. } | Op::FromInt(_)),
+        },
+        Stmt::Declare(..) | Stmt::Accumulate(..) => true,
+        Stmt::Contribute { row: Some(row), channel: None, .. } => is_node(*row),
+        _ => false,
+    }
+}
+
+/// The plane of a node, where calls add to planes of their own: its mesh and system, and the coordinate and the node along
+/// the first axis.
+type Plane = (ParamId, Val, Val, Val);
+
+/// The plane of a node, where calls have planes of their own.
+fn plane(b: &Body, layout: &Layout, row: Val) -> Option<Plane> {
+    let Op::MeshNode { mesh, system, at, node } = b.op(row) else { return None };
+    layout.planes.map(|_| (*mesh, *system, at[0], node[0]))
+}
+
+/// For a loop over the planes around a point that does nothing but add to nodes: the plane whose call runs a turn of it, and
+/// the value that is the loop's variable.
+fn owned_planes(b: &Body, layout: &Layout, id: LoopId, body: &[Stmt]) -> Option<(Plane, Val)> {
+    let mut planes = BTreeSet::new();
+    let mut carries = !accumulators(body).is_subset(&declared(body));
+    for s in walk(body) {
+        let Stmt::Contribute { row: Some(row), .. } = s else { continue };
+        match b.op(*row) {
+            Op::MeshNode { node, .. } if *b.op(node[0]) == Op::LoopVar(id) => {
+                planes.insert(plane(b, layout, *row));
+            }
+            _ => carries = true,
+        }
+    }
+    let owned = planes.pop_first().flatten().filter(|_| planes.is_empty() && !carries)?;
+    let variable = body.iter().find_map(|s| match s {
+        Stmt::Let(v) if *b.op(*v) == Op::LoopVar(id) => Some(*v),
+        _ => None,
+    });
+    Some((owned, variable?))
+}
 
 impl<'a> Lowering<'a> {
     /// A value of a mesh, its nodes and its waves, outside of lanes.

@@ -1,5 +1,5 @@
-//! From a part of a form to a program. The printer of Rust is the model: what it decides (rows on lanes, nodes on lanes,
-//! strips, fused products) is asked of it, and what it would write is emitted as instructions.
+//! From a part of a form to a program: what is scalar and what on lanes (rows, nodes, strips of pairs), which products are
+//! fused, and when sums of lanes go to f64.
 
 mod cluster;
 mod imperative;
@@ -7,6 +7,8 @@ mod lanes;
 mod loops;
 mod memory;
 mod mesh;
+mod needed;
+mod phase;
 mod rows;
 mod scalar;
 mod stmt;
@@ -14,23 +16,49 @@ mod strips;
 
 pub use cluster::{lower_clusters, lower_rows};
 pub use imperative::lower_imperative;
+pub use phase::{Joined, Phase};
 
 use super::{
     Address, Class, Condition, Indices, Instruction, Integer, Mask, Program, Room, Scalar, Shape, Table,
     Vector,
 };
 use crate::cluster::Clusters;
-use crate::ir::{Acc, Body, Dim, Kernel, LoopId, Op, ParamId, Range, Role, Stmt, Val};
+use crate::ir::{Acc, Body, Dim, Kernel, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, walk};
+use crate::layout::{Array, Layout, Pair};
 use crate::mirror::Part;
-use crate::print::layout::{Array, Layout, Pair};
-use crate::print::needed::needed;
-use crate::print::rust::{mesh as printed_mesh, rows as printed_rows};
+use needed::needed;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Reals from outside that the body of a lane loop uses.
+fn outside_values(b: &Body, body: &[Stmt]) -> BTreeSet<Val> {
+    let mut defined = HashSet::default();
+    let mut used = BTreeSet::new();
+    for s in walk(body) {
+        match s {
+            Stmt::Let(v) => {
+                defined.insert(*v);
+                match b.op(*v) {
+                    // Rows and pairs are addresses; the row of a load is used as such.
+                    Op::Load { .. } | Op::LoadInt { .. } | Op::IndexOf { .. } => {}
+                    op => op.for_each_arg(|a| {
+                        used.insert(a);
+                    }),
+                }
+            }
+            s => s.for_each_arg(|v| {
+                used.insert(v);
+            }),
+        }
+    }
+    used.into_iter()
+        .filter(|v| !defined.contains(v) && b.ty(*v) == Type::Real && b.constant(*v).is_none())
+        .collect()
+}
+
 /// The program of a part.
 pub fn lower(kernel: &Kernel, part: &Part, layout: &Layout) -> Program {
-    match printed_rows::on_lanes(part, layout) {
+    match rows::on_lanes(part, layout) {
         Some(rows) => rows::lower(kernel, &rows, layout),
         None => Lowering::new(kernel, &part.body, layout).row_by_row(),
     }
@@ -94,7 +122,7 @@ struct Lowering<'a> {
     open: Vec<Vec<Instruction>>,
     lanes: Option<Lanes>,
     /// The values of rows on lanes: whether they vary, and those known ahead of the rows.
-    rows: Option<(HashMap<Val, printed_rows::Often>, HashSet<Val>)>,
+    rows: Option<(HashMap<Val, rows::Often>, HashSet<Val>)>,
     /// Whether lanes are nodes of a mesh.
     nodes: bool,
     /// The run of a cluster form's first phase, and the form whose second phase this is.
@@ -167,7 +195,7 @@ impl<'a> Lowering<'a> {
 
     /// A part whose rows run one after the other.
     fn row_by_row(mut self) -> Program {
-        self.nodes = printed_mesh::is_alone(self.b);
+        self.nodes = mesh::is_alone(self.b);
         self.program.wide = self.nodes;
         let zero = self.constant(0.0);
         for _ in &self.layout.reductions {

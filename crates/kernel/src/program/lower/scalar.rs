@@ -3,7 +3,7 @@
 use super::super::{Address, Combine, Compare, Instruction as I, Integer, IntegerOp, Scalar, Unary};
 use super::{Lowering, Single, at};
 use crate::ir::{LoopId, Op, Range, Role, Type, Val};
-use crate::print::layout::{Array, scalar_position};
+use crate::layout::{Array, scalar_position};
 
 impl Lowering<'_> {
     pub(super) fn let_scalar(&mut self, v: Val) {

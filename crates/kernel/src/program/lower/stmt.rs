@@ -3,7 +3,7 @@
 use super::super::{Address, Combine, Compare, Instruction as I, Integer, Scalar};
 use super::{Lowering, at};
 use crate::ir::{Acc, LoopId, Op, ParamId, Range, Role, Stmt, Val};
-use crate::print::layout::Array;
+use crate::layout::Array;
 
 impl<'a> Lowering<'a> {
     pub(super) fn stmt(&mut self, s: &'a Stmt) {

@@ -1,16 +1,67 @@
 //! Loops over data that hold loops over channels, strip by strip: what a pair has one value of is computed for as many
 //! pairs as there are lanes. The loops over channels then take these pairs one after the other.
-//!
-//! The printed code takes a register of channels at a time, and the pairs within; here a pair takes all channels of a
-//! segment, and each sum meets its terms in the same order.
 
 use super::super::{Combine, Instruction as I, Integer, IntegerOp, Room, Vector};
-use super::{Lanes, Lowering, OnLanes, Single};
-use crate::ir::{Acc, LoopId, Range, Stmt, Type, Val, declared, fed};
-use crate::print::rust::outside_values;
-use crate::print::rust::strips::taken;
-use rustc_hash::FxHashMap as HashMap;
+use super::{Lanes, Lowering, OnLanes, Single, outside_values};
+use crate::ir::{Acc, Body, LoopId, Range, Stmt, Type, Val, declared, fed, walk};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Whether the body of a loop holds loops over channels, and is straight else.
+pub(super) fn in_strips(body: &[Stmt]) -> bool {
+    let is_loop = |s: &Stmt| matches!(s, Stmt::For { .. });
+    let bars = |s: &Stmt| is_loop(s) || matches!(s, Stmt::Raise { .. });
+    let fits = |s: &Stmt| match s {
+        Stmt::For { range: Range::Channels(_), body, .. } => !walk(body).any(bars),
+        Stmt::For { .. } | Stmt::If { .. } | Stmt::DeclareChannels(..) => false,
+        _ => true,
+    };
+    body.iter().any(is_loop) && body.iter().all(fits)
+}
+
+/// What loops over channels take from the pair that they belong to.
+struct Taken {
+    /// Rows and entries, in the order of their definitions.
+    indices: Vec<Val>,
+    /// Reals and conditions that differ between pairs.
+    values: BTreeSet<Val>,
+    /// Sums of the pair that they feed.
+    sums: BTreeSet<Acc>,
+}
+
+/// What loops over the channels of a pair take from it.
+fn taken(b: &Body, loops: &[Stmt], varying: &HashSet<Val>, own: &BTreeSet<Acc>) -> Taken {
+    let mut taken = Taken { indices: vec![], values: BTreeSet::new(), sums: BTreeSet::new() };
+    let (mut open, mut seen) = (vec![], HashSet::default());
+    for s in walk(loops) {
+        match s {
+            Stmt::Let(v) => b.op(*v).for_each_arg(|a| open.push(a)),
+            s => s.for_each_arg(|v| open.push(v)),
+        }
+        if let Stmt::Accumulate(m, _) = s
+            && own.contains(m)
+        {
+            taken.sums.insert(*m);
+        }
+    }
+    while let Some(v) = open.pop() {
+        if !varying.contains(&v) || !seen.insert(v) {
+            continue;
+        }
+        match b.ty(v) {
+            Type::Index(_) => {
+                taken.indices.push(v);
+                b.op(v).for_each_arg(|a| open.push(a));
+            }
+            _ => {
+                taken.values.insert(v);
+            }
+        }
+    }
+    // Values are numbered in the order of their definitions.
+    taken.indices.sort_unstable();
+    taken
+}
 
 /// Values of the pairs of a strip that loops over channels take, in rooms.
 struct Spilled {

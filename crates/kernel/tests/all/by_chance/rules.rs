@@ -4,10 +4,12 @@
 use super::ByChance;
 use madelung_kernel::forms::Member;
 use madelung_kernel::ir::Role;
+use madelung_kernel::layout::{Array, Layout};
+use madelung_kernel::print::cuda;
 use madelung_kernel::print::divide::{Divided, Division};
-use madelung_kernel::print::layout::{Array, Layout};
+use madelung_kernel::print::program::{Lanes, function};
 use madelung_kernel::print::records::Records;
-use madelung_kernel::print::{cluster, cuda, rust};
+use madelung_kernel::program::{lower, lower_clusters, lower_rows};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -62,13 +64,14 @@ pub(crate) fn rules(of: &ByChance) -> Rules {
                 }
             };
             let compact = matches!(form.member, Member::SecondTangent | Member::GradientTangent);
-            let text = rust::function(kernel, part, &layout, "f", compact);
+            let text = function(&lower(kernel, part, &layout), "f", Lanes::Any { compact });
             length += text.len();
             note("Rust", &text);
             note("CUDA", &cuda::function(kernel, part, &layout, &divided, records.as_ref(), "f"));
             if let Some(c) = &form.clusters[n] {
-                note("Rust", &cluster::function(kernel, c, &layout, "f"));
-                note("Rust", &rust::rows_function(kernel, c, &layout, "f"));
+                let lanes = Lanes::Any { compact: false };
+                note("Rust", &function(&lower_clusters(kernel, c, &layout), "f", lanes));
+                note("Rust", &function(&lower_rows(kernel, c, &layout), "f", lanes));
             }
             let lanes = match divided.lanes {
                 Division::Channels(_) => "Channels".into(),
@@ -117,7 +120,9 @@ fn shape(line: &str) -> String {
         let end = rest.char_indices().find(|at| !is_part(*at)).map_or(rest.len(), |(n, _)| n);
         let (word, after) = rest.split_at(end.max(c.len_utf8()));
         rest = after;
-        let is_value = word.trim_end_matches("_next").strip_prefix(['v', 'u', 'm', 'l']);
+        let is_value = word
+            .trim_end_matches("_next")
+            .strip_prefix(['v', 'm', 's', 'n', 'c', 'e', 'o', 'i', 'h', 't', 'r', 'l']);
         if is_number {
             shape.push('#');
         } else if is_value.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {
@@ -135,6 +140,8 @@ fn shape(line: &str) -> String {
             }
         }
     }
+    // Arrays of which one is asked for, however many.
+    shape = shape.replace(" || !a.pointers[#].is_null()", "");
     if !shape.contains("#)") {
         return shape;
     }

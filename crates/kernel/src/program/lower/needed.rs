@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::collections::BTreeSet;
 
 /// The arrays that need a row's loop over data, of which one must be asked for. A loop that is not here is always needed.
-pub fn needed(b: &Body) -> HashMap<LoopId, BTreeSet<(ParamId, Role)>> {
+pub(super) fn needed(b: &Body) -> HashMap<LoopId, BTreeSet<(ParamId, Role)>> {
     let mut found = HashMap::default();
     for (n, s) in b.stmts().iter().enumerate() {
         // A loop may stand alone in a branch.
