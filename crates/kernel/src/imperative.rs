@@ -1,4 +1,4 @@
-//! Kernels that are not differentiated, in the form that the printers read: scalar variables, structured control flow,
+//! Kernels that are not differentiated, in the form that the lowering to programs and the printer of CUDA read: scalar variables, structured control flow,
 //! one operation per statement.
 //!
 //! Integers are 64-bit and wrap; reals are f64. Every element that a computed number names is checked first

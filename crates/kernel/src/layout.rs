@@ -1,4 +1,4 @@
-//! Arguments of a printed function, in order: pointers, reductions, and values that belong together.
+//! Arguments of the code of a part, in order: pointers, reductions, and values that belong together.
 
 pub use madelung_kernel_abi::{Reduction, Slot, SlotArray as Array};
 
@@ -34,7 +34,7 @@ pub struct Layout {
     pub batch: Option<ParamId>,
     /// Values of which both functions of a pair are needed.
     pub(crate) together: HashSet<(Val, Pair)>,
-    /// Products that are printed within the sum they go to.
+    /// Products that are computed within the sum they go to.
     pub fused: HashSet<Val>,
     /// Opposites that are subtracted from the accumulator they alone go to.
     pub subtracted: HashSet<Val>,
@@ -164,7 +164,7 @@ fn meshes(b: &Body) -> BTreeSet<(ParamId, Val)> {
 }
 
 /// Attributes are passed apart from arrays, real and integer ones each in their own order.
-pub fn scalar_position(kernel: &Kernel, param: ParamId) -> usize {
+pub(crate) fn scalar_position(kernel: &Kernel, param: ParamId) -> usize {
     let kind = kernel.params[param].kind;
     kernel.params[..param].iter().filter(|p| p.kind == kind).count()
 }
@@ -307,12 +307,12 @@ impl Layout {
 
     /// The argument of one of two functions that share their work, the pair, and which of them it is, where the part needs
     /// both.
-    pub fn pair(&self, b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
+    pub(crate) fn pair(&self, b: &Body, v: Val) -> Option<(Val, Pair, usize)> {
         half_of_pair(b, v).filter(|(x, pair, _)| self.together.contains(&(*x, *pair)))
     }
 
     /// The value that an accumulation of `v` adds to a sum, or subtracts from it.
-    pub fn signed(&self, b: &Body, v: Val) -> (Val, char) {
+    pub(crate) fn signed(&self, b: &Body, v: Val) -> (Val, char) {
         match *b.op(v) {
             Op::Neg(x) if self.subtracted.contains(&v) => (x, '-'),
             _ => (v, '+'),
@@ -342,7 +342,7 @@ impl Layout {
     }
 
     /// The position of an array of the pair list that a loop goes over.
-    pub fn list_slot(&self, range: Range, array: Array) -> usize {
+    pub(crate) fn list_slot(&self, range: Range, array: Array) -> usize {
         match range {
             Range::Pairs { list, .. } | Range::Column { list, .. } => self.slot(list, array),
             _ => unreachable!("pairs come from a loop over pairs"),
@@ -350,13 +350,13 @@ impl Layout {
     }
 
     /// The position of the room for a sum over channels.
-    pub fn scratch(&self, sum: Acc) -> usize {
+    pub(crate) fn scratch(&self, sum: Acc) -> usize {
         let found = |s: &Slot| s.param == sum && matches!(s.array, Array::Scratch(_));
         self.slots.iter().position(found).expect("a sum over channels is declared")
     }
 
     /// The position of a sum among the reductions.
-    pub fn reduction(
+    pub(crate) fn reduction(
         &self,
         b: &Body,
         param: ParamId,

@@ -5,10 +5,11 @@
 //!                        ├─ tangent, tangent² ─────► derivatives along directions
 //!                        └─ reverse ─┬─────────────► value and gradient
 //!                                    └─ tangent ───► Hessian-vector products
-//!          each: specialise ─ flatten ─ mirror ─ join, sums, factor, guard ─► parts ─ print ─► Rust (scalar and lanes), CUDA
+//!          each: specialise ─ flatten ─ mirror ─ join, sums, factor, guard ─► parts ─┬─► programs ─► Rust (scalar and lanes)
+//!                                                                                    └─────────────► CUDA
 //! ```
 //!
-//! Kernels that are not differentiated ([`imperative`]) go from their source straight to the printers.
+//! Kernels that are not differentiated ([`imperative`]) go from their source straight to a program and to CUDA.
 //!
 //! Nothing here knows a backend; the form between the passes ([`ir`]) knows no syntax, so that another front end can
 //! build it at run time.

@@ -2,8 +2,8 @@
 //! order, so that it gives the same bits. An instruction on lanes is done for up to [`BLOCK`] vectors of iterations before
 //! the next one is looked at.
 //!
-//! Sound as compiled kernels are: programs come from [`madelung_kernel::program::lower`] alone, which emits for each statement of a form
-//! the accesses that the printed code has, and backends check the arrays of a launch against the kernel's declaration.
+//! Sound as compiled kernels are, which are printed from such programs: programs come from the lowerings of
+//! [`madelung_kernel::program`] alone, and backends check the arrays of a launch against the kernel's declaration.
 #![expect(
     unsafe_code,
     reason = "arrays are reached through a launch's pointers, and lanes entered behind their features"

@@ -7,7 +7,7 @@ mod instructions;
 mod operands;
 
 use crate::program::{Instruction as I, Integer, Program};
-use operands::{Operand, Pointer, Register, does};
+use operands::{Operand, Pointer, Variable, does};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeMap;
 
@@ -25,6 +25,11 @@ pub enum Lanes {
 }
 
 /// The function `name` of a program, in the terms of the runtime module `rt`.
+///
+/// The printed code is sound where a launch is: the backend checks the length of every array and every index against the
+/// kernel's declaration, rows that a kernel without derivatives computes are compared with the number of rows
+/// ([`Stmt::Check`](crate::imperative::Stmt::Check)), what such rows share is touched atomically, and the arrays of a cluster
+/// form have room for every cluster that its runs and entries name.
 pub fn function(program: &Program, name: &str, lanes: Lanes) -> String {
     let mut p = Printer::new(program, lanes);
     p.block(&program.rows, &program.body);
@@ -59,13 +64,13 @@ struct Usage {
     home: Vec<usize>,
     first: Option<Vec<usize>>,
     writes: usize,
-    /// The value where no instruction has written the register.
+    /// A value for rustc, which does not see that the register is written before it is read.
     none: &'static str,
     is_declared: bool,
 }
 
 impl Usage {
-    /// Whether the first write declares it.
+    /// Whether the first write declares the register.
     fn by_write(&self) -> bool {
         self.first.as_ref() == Some(&self.home)
     }
@@ -148,7 +153,7 @@ impl<'a> Printer<'a> {
     }
 
     /// The name of a register that is written, and whether the statement is to declare it.
-    fn written<R: Register>(&mut self, register: R) -> (String, bool) {
+    fn written<R: Variable>(&mut self, register: R) -> (String, bool) {
         let name = register.name(self.suffix());
         self.is_used(&name, R::NONE, true);
         let usage = self.usages.get_mut(&name).expect("a use was found");
@@ -157,13 +162,13 @@ impl<'a> Printer<'a> {
         (if is_declared || usage.writes == 1 { name } else { format!("mut {name}") }, !is_declared)
     }
 
-    fn set<R: Register>(&mut self, to: &R, x: &str) {
+    fn set<R: Variable>(&mut self, to: &R, x: &str) {
         let (name, declares) = self.written(*to);
         self.line(&format!("{}{name} = {x};", if declares { "let " } else { "" }));
     }
 
     /// Sets registers to the members of an array or a tuple.
-    fn set_all<R: Register>(&mut self, to: &[R], [open, close]: [char; 2], x: &str) {
+    fn set_all<R: Variable>(&mut self, to: &[R], [open, close]: [char; 2], x: &str) {
         let names: Vec<(String, bool)> = to.iter().map(|r| self.written(*r)).collect();
         let all = |of: &dyn Fn(&str) -> String| {
             names.iter().map(|(name, _)| of(name)).collect::<Vec<_>>().join(", ")
@@ -283,7 +288,7 @@ impl<'a> Printer<'a> {
         [k, end]
     }
 
-    /// Whole vectors and the incomplete one behind them: in one text, or in two.
+    /// A loop on lanes: one body for any vector, or one for whole vectors and one for the incomplete vector behind them.
     fn on_lanes(&mut self, variable: Integer, range: [&Integer; 2], single: bool, body: &[I]) {
         let [k, end] = self.iterations(range);
         let around = self.open.clone();

@@ -5,9 +5,9 @@ use crate::program::{
     Address, Condition, Indices, Integer, Mask, Memory, Room, Scalar, Shape, Table, Vector,
 };
 
-/// A register of any class.
-pub(super) trait Register: Copy {
-    /// The value where no instruction has written it.
+/// A register of any class, as a variable of the text.
+pub(super) trait Variable: Copy {
+    /// A value for rustc, which does not see that the register is written before it is read.
     const NONE: &'static str;
 
     /// The variable of the text; `suffix`: that of the open entry of clusters.
@@ -16,7 +16,7 @@ pub(super) trait Register: Copy {
 
 macro_rules! registers {
     ($($class:ident: $none:literal, $suffix:ident => $name:expr;)*) => {$(
-        impl Register for $class {
+        impl Variable for $class {
             const NONE: &'static str = $none;
 
             fn name(self, $suffix: &str) -> String {
@@ -42,12 +42,12 @@ registers! {
     };
 }
 
-/// What a statement reads.
+/// An operand of a statement.
 pub(super) trait Operand {
     fn text(&self, p: &mut Printer<'_>) -> String;
 }
 
-impl<R: Register> Operand for R {
+impl<R: Variable> Operand for R {
     fn text(&self, p: &mut Printer<'_>) -> String {
         let name = self.name(p.suffix());
         if let Some(x) = p.constants.get(&name) {
@@ -76,8 +76,8 @@ pub(super) struct At<'i>(pub(super) &'i Integer);
 impl Operand for At<'_> {
     fn text(&self, p: &mut Printer<'_>) -> String {
         match p.program.integers.iter().find(|(of, _)| of == self.0) {
-            Some((_, x)) => x.to_string(),
-            None => format!("({} as usize)", self.0.text(p)),
+            Some((_, x)) if *x >= 0 => x.to_string(),
+            _ => format!("({} as usize)", self.0.text(p)),
         }
     }
 }

@@ -160,7 +160,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The splines at a coordinate. The rest of a row is under a condition where it does nothing but add to nodes around it.
+    /// The splines at a coordinate. A row that does nothing but add to nodes around it is left where it
+    /// reaches no plane of this call.
     fn table(&mut self, t: Splines) {
         let (shape, at) = (self.shapes[&(t.mesh, t.system)], self.scalar(t.at));
         if is_only_point(self.b, self.layout, t) {

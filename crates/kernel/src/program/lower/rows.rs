@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// The number of the loop over rows: no other loop has it.
 const ROWS: LoopId = LoopId::MAX;
 
-/// How often a value is computed.
+/// Frequency of a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Often {
     /// Once for all rows of a call, which are of one system.
@@ -60,7 +60,7 @@ fn is_bar(s: &Stmt) -> bool {
     }
 }
 
-/// How often each value of a part with rows on lanes is computed.
+/// Frequency of each value of a part with rows on lanes.
 fn often(b: &Body) -> HashMap<Val, Often> {
     let mut often: HashMap<Val, Often> = HashMap::default();
     for s in b.walk() {
@@ -94,7 +94,7 @@ fn layout(kernel: &Kernel, part: &Part, of_part: &Layout) -> Layout {
     layout
 }
 
-/// How often a part with rows on lanes computes the values of its own block: those known once, and once a line.
+/// Values of the own block of a part with rows on lanes that are known ahead of its rows: once, and once a line.
 fn ahead(b: &Body, often: &HashMap<Val, Often>) -> [Vec<Val>; 2] {
     [Often::Once, Often::Lines].map(|of| {
         let of = |s: &Stmt| if let Stmt::Let(v) = s { Some(*v).filter(|v| often[v] == of) } else { None };

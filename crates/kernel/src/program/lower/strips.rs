@@ -19,7 +19,7 @@ pub(super) fn in_strips(body: &[Stmt]) -> bool {
     body.iter().any(is_loop) && body.iter().all(fits)
 }
 
-/// What loops over channels take from the pair that they belong to.
+/// Values, indices and sums of a pair that its loops over channels use.
 struct Taken {
     /// Rows and entries, in the order of their definitions.
     indices: Vec<Val>,
@@ -29,7 +29,7 @@ struct Taken {
     sums: BTreeSet<Acc>,
 }
 
-/// What loops over the channels of a pair take from it.
+/// Values, indices and sums of a pair that loops over its channels use.
 fn taken(b: &Body, loops: &[Stmt], varying: &HashSet<Val>, own: &BTreeSet<Acc>) -> Taken {
     let mut taken = Taken { indices: vec![], values: BTreeSet::new(), sums: BTreeSet::new() };
     let (mut open, mut seen) = (vec![], HashSet::default());

@@ -107,7 +107,7 @@ fn name(array: Array) -> String {
     }
 }
 
-/// A line with `#` for numbers, and `x` for values, sums and constants, whichever they are.
+/// A line with `#` for numbers, and `x` for registers, values and constants, whichever they are.
 fn shape(line: &str) -> String {
     let mut shape = String::new();
     let mut rest = line;
