@@ -269,6 +269,20 @@ pub enum Instruction {
         entries: Option<usize>,
         body: Vec<Instruction>,
     },
+    /// A loop over channels from..to for each pair of a strip, `pairs[0]..pairs[1]`: the instructions `before` it,
+    /// iterations on lanes that add to the `sums`, each 0 at first, and the instructions `after` it, which read of the rest
+    /// the sums alone. Pairs may take turns after every vector of channels: bits do not depend on it.
+    Strip {
+        pair: Integer,
+        pairs: [Integer; 2],
+        before: Vec<Instruction>,
+        sums: Vec<Vector>,
+        variable: Integer,
+        from: Integer,
+        to: Integer,
+        body: Vec<Instruction>,
+        after: Vec<Instruction>,
+    },
     /// Rows from..to, waves of a mesh, in runs begin..stop that are of one line. `shape`: the mesh of the first one.
     Lines { begin: Integer, stop: Integer, from: Integer, to: Integer, shape: Shape, body: Vec<Instruction> },
     /// to = the number of iterations of the open vector.
@@ -420,6 +434,7 @@ impl Instruction {
             | I::NextRow
             | I::Segments { .. }
             | I::Lanes { .. }
+            | I::Strip { .. }
             | I::Lines { .. } => Family::Control,
             I::Copy { .. }
             | I::Unary { .. }

@@ -49,16 +49,32 @@ pub enum Use {
 
 impl Instruction {
     /// The blocks in the instruction.
-    pub fn blocks(&self) -> [&[Self]; 2] {
+    pub fn blocks(&self) -> [&[Self]; 3] {
         match self {
-            Self::If { then, otherwise, .. } => [then, otherwise],
+            Self::If { then, otherwise, .. } => [then, otherwise, &[]],
+            Self::Strip { before, body, after, .. } => [before, body, after],
             Self::For { body, .. }
             | Self::Loop { body }
             | Self::Segments { body, .. }
             | Self::Lanes { body, .. }
-            | Self::Lines { body, .. } => [body, &[]],
-            _ => [&[], &[]],
+            | Self::Lines { body, .. } => [body, &[], &[]],
+            _ => [&[], &[], &[]],
         }
+    }
+
+    /// The loop over the pairs of an [`Instruction::Strip`] that takes all channels of one pair after those of another; none
+    /// for other instructions.
+    pub fn pair_by_pair(&self) -> Option<Self> {
+        let Self::Strip { pair, pairs, before, sums, variable, from, to, body, after } = self else {
+            return None;
+        };
+        let mut of_pair = before.clone();
+        of_pair.extend(sums.iter().map(|to| Self::Fill { x: 0.0, to: *to }));
+        let (body, single, entries) = (body.clone(), false, None);
+        of_pair.push(Self::Lanes { variable: *variable, from: *from, to: *to, single, entries, body });
+        of_pair.extend_from_slice(after);
+        let [from, to] = *pairs;
+        Some(Self::For { variable: *pair, from, to, body: of_pair })
     }
 
     /// Calls `f` on every register on lanes that the instruction itself uses: those that it reads first.
@@ -120,6 +136,7 @@ impl Instruction {
             | I::NextRow
             | I::Segments { .. }
             | I::Lanes { .. }
+            | I::Strip { .. }
             | I::Lines { .. }
             | I::Count { .. }
             | I::Clear { .. }

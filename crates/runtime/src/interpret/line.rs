@@ -287,6 +287,7 @@ impl Making<'_> {
                     |body| Step::NextVectors { variable, single, body },
                 );
             }
+            I::Strip { .. } => i.pair_by_pair().iter().for_each(|i| self.instruction(i)),
             I::Lines { begin, stop, from, to, shape, body } => {
                 let (begin, stop, from, to, shape) = (*begin, *stop, *from, *to, *shape);
                 self.turns(Step::Lines { begin, stop, from, to, shape, end: LATER }, body, None, |body| {

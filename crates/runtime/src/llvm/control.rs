@@ -76,6 +76,7 @@ impl Printer {
             I::Lanes { variable, from, to, entries: Some(slot), body, .. } => {
                 self.over_entries(*slot, *variable, [*from, *to], body);
             }
+            I::Strip { .. } => i.pair_by_pair().iter().for_each(|i| self.instruction(i)),
             I::Lines { begin, stop, from, to, shape, body } => {
                 let [first, head, end] = [(); 3].map(|()| self.new_label());
                 let (lo, hi, shape) = (self.int(*from), self.int(*to), self.shape(*shape));

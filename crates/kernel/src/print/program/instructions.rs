@@ -438,6 +438,11 @@ impl Printer<'_> {
                     false => does!(p, "rt::put_lanes::<L>({}, {}, {}, {}, {});", array, at, x, n, adds),
                 }
             }
+            I::AddChannels { slot, x, y } if p.held.contains(slot) => {
+                let held = format!("held{slot}");
+                let after = p.added(&held, x, y.as_ref(), false);
+                does!(p, "{} = {};", held, after);
+            }
             I::AddChannels { slot, x, y } => {
                 does!(p, "let at = {}.add({});", p.reals(slot), k);
                 let after = p.added("L::load(at)", x, y.as_ref(), false);

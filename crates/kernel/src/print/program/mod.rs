@@ -9,7 +9,7 @@ mod operands;
 use crate::program::{Instruction as I, Integer, Program};
 use operands::{Operand, Pointer, Variable, does};
 use rustc_hash::FxHashMap as HashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lanes of a printed function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +103,8 @@ struct Printer<'a> {
     path: Vec<usize>,
     loops: usize,
     open: Open,
+    /// Slots of sums over channels whose open channels are registers.
+    held: BTreeSet<usize>,
 }
 
 impl<'a> Printer<'a> {
@@ -123,6 +125,7 @@ impl<'a> Printer<'a> {
             loops: 0,
             // Outside of loops on lanes an instruction works on one whole vector.
             open: Open { k: "0".into(), n: "L::N", is_whole: true, entry: None },
+            held: BTreeSet::new(),
         }
     }
 
@@ -238,6 +241,35 @@ impl<'a> Printer<'a> {
             I::Lanes { variable, from, to, entries: Some(slot), body, .. } => {
                 self.over_entries(*slot, *variable, [from, to], body);
             }
+            I::Strip { pair, pairs, before, sums, variable, from, to, body, after } => {
+                let pairs =
+                    format!("for {} in {}..{}", pair.name(""), pairs[0].text(self), pairs[1].text(self));
+                let each: Vec<String> = sums
+                    .iter()
+                    .map(|sum| format!("of_{}[{} as usize]", sum.name(""), pair.name("")))
+                    .collect();
+                for sum in sums {
+                    self.line(&format!("let mut of_{} = [L::splat(0.0); rt::WIDEST];", sum.name("")));
+                }
+                self.strip(*variable, [from, to], body, |p| {
+                    p.line(&format!("{pairs} {{"));
+                    p.within(&[*pair], before, |p| {
+                        before.iter().for_each(|i| p.instruction(i));
+                        sums.iter().zip(&each).for_each(|(sum, of_pair)| p.set(sum, of_pair));
+                        p.block(&[], body);
+                        sums.iter().zip(&each).for_each(|(sum, of_pair)| does!(p, "{} = {};", of_pair, sum));
+                    });
+                    p.line("}");
+                });
+                if !after.is_empty() {
+                    self.line(&format!("{pairs} {{"));
+                    self.within(&[*pair], after, |p| {
+                        sums.iter().zip(&each).for_each(|(sum, of_pair)| p.set(sum, of_pair));
+                        after.iter().for_each(|i| p.instruction(i));
+                    });
+                    self.line("}");
+                }
+            }
             I::Lines { begin, stop, from, to, shape, body } => {
                 does!(self, "let mut line = rt::WaveLine::new({}, {} as usize);", shape, from);
                 let next = |begin: &str, to: &str| {
@@ -323,6 +355,37 @@ impl<'a> Printer<'a> {
         self.open = around;
     }
 
+    /// Channels of the pairs of a strip, vector by vector: each is done for all pairs, whose sums over pairs stay in registers
+    /// where the body does not read them.
+    fn strip(
+        &mut self,
+        variable: Integer,
+        range: [&Integer; 2],
+        body: &[I],
+        of_pairs: impl FnOnce(&mut Self),
+    ) {
+        let added = slots(body, &|i| if let I::AddChannels { slot, .. } = i { Some(*slot) } else { None });
+        let read = slots(body, &|i| if let I::LoadChannels { slot, .. } = i { Some(*slot) } else { None });
+        let held = &added - &read;
+        let [k, end] = self.iterations(range);
+        let around = self.open.clone();
+        self.line(&format!(
+            "while {k} < {end} {{\nlet n = L::N.min({end} - {k});\nlet active = L::first(n);"
+        ));
+        self.line(&format!("let {} = {k} as i64;", variable.name("")));
+        self.open = Open { k: k.clone(), n: "n", is_whole: false, entry: None };
+        for slot in &held {
+            does!(self, "let mut held{} = L::load({}.add({}));", slot, self.reals(slot), &*k);
+        }
+        self.held = held;
+        of_pairs(self);
+        for slot in std::mem::take(&mut self.held) {
+            does!(self, "held{}.store({}.add({}));", slot, self.reals(&slot), &*k);
+        }
+        self.line(&format!("{k} += L::N;\n}}"));
+        self.open = around;
+    }
+
     /// Entries of clusters, two side by side, instruction by instruction, and then single ones: the chain from a distance to
     /// a force is long, and the second fills the waits of the first. Additions are done entry by entry, since two may be of
     /// one cluster.
@@ -361,4 +424,10 @@ impl<'a> Printer<'a> {
         }
         self.open = around;
     }
+}
+
+/// Slots that the instructions of a block name.
+fn slots(block: &[I], of: &dyn Fn(&I) -> Option<usize>) -> BTreeSet<usize> {
+    let inner = block.iter().flat_map(I::blocks).flat_map(|block| slots(block, of));
+    block.iter().filter_map(of).chain(inner).collect()
 }

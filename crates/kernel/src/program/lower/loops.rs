@@ -50,7 +50,8 @@ impl<'a> Lowering<'a> {
         let [begin, stop] = [self.new_integer(), self.new_integer()];
         self.begin();
         let sums = self.clear_sums(&sums);
-        self.on_lanes(id, (begin, stop), body, (sums.clone(), bests.clone()));
+        let (variable, body) = self.turn_on_lanes(id, body, sums.clone(), &bests);
+        self.emit(I::Lanes { variable, from: begin, to: stop, single: false, entries: None, body });
         self.add_totals(&sums);
         let segment = self.end();
         let (from, to) = bounds;
@@ -114,19 +115,19 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The iterations of a loop on lanes.
-    pub(super) fn on_lanes(
+    /// The variable and the instructions of a loop on lanes.
+    pub(super) fn turn_on_lanes(
         &mut self,
         id: LoopId,
-        (from, to): (Integer, Integer),
         body: &'a [Stmt],
-        (mut sums, bests): (BTreeMap<Acc, Vector>, BTreeMap<Acc, [Vector; 2]>),
-    ) {
+        mut sums: BTreeMap<Acc, Vector>,
+        bests: &BTreeMap<Acc, [Vector; 2]>,
+    ) -> (Integer, Vec<I>) {
         let variable = self.new_integer();
         self.variables.insert(id, variable);
         let mut lanes = Lanes::new(id, declared(body));
         lanes.places = bests.iter().map(|(m, [_, places])| (*m, *places)).collect();
-        sums.extend(bests.into_iter().map(|(m, [lanes, _])| (m, lanes)));
+        sums.extend(bests.iter().map(|(m, [lanes, _])| (*m, *lanes)));
         lanes.sums = sums;
         let before = self.lanes.replace(lanes);
         // Pairs made outside are scalar; inside everything is computed on lanes.
@@ -136,6 +137,6 @@ impl<'a> Lowering<'a> {
         let body = self.end();
         self.paired = outside;
         self.lanes = before;
-        self.emit(I::Lanes { variable, from, to, single: false, entries: None, body });
+        (variable, body)
     }
 }

@@ -8,7 +8,7 @@ use crate::ir::{Body, Kernel, LoopId, OfWave, Op, ParamId, Range, Stmt, Val};
 use crate::layout::{Array, Layout};
 use crate::mirror::Part;
 use rustc_hash::FxHashMap as HashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of the loop over rows: no other loop has it.
 const ROWS: LoopId = LoopId::MAX;
@@ -160,6 +160,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn all_rows(&mut self, rows: (super::Integer, super::Integer), stmts: &'a [Stmt]) {
-        self.on_lanes(ROWS, rows, stmts, Default::default());
+        let (variable, body) = self.turn_on_lanes(ROWS, stmts, BTreeMap::new(), &BTreeMap::new());
+        self.emit(I::Lanes { variable, from: rows.0, to: rows.1, single: false, entries: None, body });
     }
 }

@@ -179,12 +179,15 @@ impl<'a> Lowering<'a> {
             self.values.insert(*v, x);
         }
         of_pair.into_iter().for_each(|v| self.splat(v));
-        let lanes = self.clear_sums(&sums);
-        self.on_lanes(k, (begin, stop), body, (lanes.clone(), BTreeMap::new()));
+        let before = self.end();
+        let lanes: BTreeMap<Acc, Vector> = sums.iter().map(|m| (*m, self.new_one())).collect();
+        let (variable, body) = self.turn_on_lanes(k, body, lanes.clone(), &BTreeMap::new());
+        self.begin();
         self.add_to_pairs(&lanes, pair, spilled);
+        let after = self.end();
         self.variables.insert(id, first);
-        let of_pair = self.end();
-        self.emit(I::For { variable: pair, from: zero, to: pairs, body: of_pair });
+        let (pairs, sums) = ([zero, pairs], lanes.into_values().collect());
+        self.emit(I::Strip { pair, pairs, before, sums, variable, from: begin, to: stop, body, after });
         let segment = self.end();
         self.emit(I::Segments { begin, stop, from, to, entries: false, body: segment });
     }
