@@ -12,7 +12,12 @@ pub mod tape;
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use madelung_kernel_macros::kernels as __kernels;
-pub use madelung_kernel_runtime as runtime;
+/// Runtime of the code that `kernels!` generates.
+pub mod runtime {
+    #[cfg(feature = "interpreted")]
+    pub use madelung_interpreter::Interpreted;
+    pub use madelung_kernel_runtime::*;
+}
 
 /// Declares kernels: functions over one row, from which value, derivatives and CUDA text are made. See the chapter
 /// on the kernel language in `docs/kernel-language.md`.

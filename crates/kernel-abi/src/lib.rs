@@ -34,6 +34,17 @@ impl ClusterArray {
     }
 }
 
+/// One component of an array over atoms; or the elements of a map of atoms, as 32-bit integers side by side.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Packed {
+    /// The parameter.
+    pub param: usize,
+    /// The role of the array: its values, or a derivative.
+    pub role: Role,
+    /// The component.
+    pub component: usize,
+}
+
 /// Field of a run, one atom against clusters at one image, by its place among the 32-bit integers of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunField {
@@ -348,9 +359,10 @@ pub struct Reduction {
 }
 
 /// Work that the threads of a row divide in CUDA text, where `LANES` of them share it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Division {
     /// None: a row has one thread, whatever `LANES` is.
+    #[default]
     None,
     /// The iterations of loops over pairs, members of systems or integers: as many lanes pay as a row has of them.
     Loops,

@@ -1,39 +1,28 @@
 //! One kernel as Rust items.
 
-use madelung_kernel::cluster::Clusters;
-use madelung_kernel::forms::{Form, Member, forms};
-use madelung_kernel::imperative;
-use madelung_kernel::ir::{Kernel, Kind};
-use madelung_kernel::layout::{Array, Layout, Slot};
+use madelung_kernel::describe::{ClusterForm, Form, Part, describe};
+use madelung_kernel::forms::Member;
+use madelung_kernel::ir::Kernel;
 use madelung_kernel::lower::Source;
-use madelung_kernel::print::divide::Divided;
-use madelung_kernel::print::program::Lanes;
-use madelung_kernel::print::records::Records;
-use madelung_kernel::print::{cuda, program};
-use madelung_kernel::program::{lower, lower_clusters, lower_imperative, lower_rows};
+use madelung_kernel::print::program::{self, Lanes};
+use madelung_kernel::program::Program;
 use proc_macro2::TokenStream;
 use quote::quote;
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// `text`: the source of the kernel alone.
 pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn::Result<TokenStream> {
-    let kernel = &source.kernel;
-    let (functions, descriptor) = match &source.imperative {
-        Some(body) => imperative_items(kernel, text, body),
-        None => {
-            let forms =
-                forms(kernel, &source.options).map_err(|e| syn::Error::new(source.ident.span(), e))?;
-            items(kernel, text, &forms, source.options.small)
-        }
-    };
+    let small = source.options.small;
+    let mut code = Code { functions: String::new(), programs: 0 };
+    let forms: String = describe(source)?.iter().map(|form| form_text(form, small, &mut code)).collect();
+    let descriptor = descriptor(&source.kernel, &forms);
     let parse = |text: &str| {
         text.parse::<TokenStream>()
             .map_err(|e| syn::Error::new(source.ident.span(), format!("generated code: {e}\n{text}")))
     };
-    let (functions, descriptor) = (parse(&functions)?, parse(&descriptor)?);
+    let (functions, descriptor) = (parse(&code.functions)?, parse(&descriptor)?);
     // Every function of its own name: a module's, or the trait's own, which are inlined.
-    let special = if source.options.small { quote!(outlined) } else { quote!(Lane) };
+    let special = if small { quote!(outlined) } else { quote!(Lane) };
     let name = syn::Ident::new(&source.ident.to_string().to_uppercase(), source.ident.span());
     let docs = &source.docs;
     let visibility = &source.visibility;
@@ -42,8 +31,9 @@ pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn:
         #visibility static #name: #runtime::runtime::Kernel = {
             mod generated {
                 #![allow(unused, unreachable_pub, clippy::all, reason = "generated from the kernel's source")]
-                use #runtime::runtime as rt;
+                use #runtime::runtime::{self as rt, Packed, Query, Reduction, Role, Slot, SlotArray::*};
                 use #runtime::runtime::lanes::#special as special;
+                const SOURCE: &str = #text;
                 #functions
                 pub(super) const KERNEL: rt::Kernel = #descriptor;
             }
@@ -52,148 +42,110 @@ pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn:
     })
 }
 
-fn items(kernel: &Kernel, source: &str, forms: &[Form], small: bool) -> (String, String) {
-    let entry_points = if small { "small_entry_points" } else { "entry_points" };
-    let mut functions = String::new();
-    let mut listed = String::new();
-    for form in forms {
-        let mut parts = String::new();
-        for (n, part) in form.parts.iter().enumerate() {
-            let layout = Layout::new(kernel, part);
-            let name = format!("{}_{n}", form.name);
-            // The second order is most of the code, and lane types without SIMD registers take longest to compile.
-            let compact = matches!(form.member, Member::SecondTangent | Member::GradientTangent);
-            let lanes = Lanes::Any { compact };
-            functions += &program::function(&lower(kernel, part, &layout), &name, lanes);
-            let clusters = form.clusters[n].as_ref();
-            let clusters =
-                clusters.map_or("None".into(), |c| cluster_form(kernel, c, &layout, &name, &mut functions));
-            let cuda_name = format!("{}_{name}", kernel.name);
-            let divided = Divided::new(&part.body, &layout);
-            let records = Records::new(kernel, &part.body, &layout);
-            let text = cuda::function(kernel, part, &layout, &divided, records.as_ref(), &cuda_name);
-            let records = records_text(records.as_ref(), &cuda_name);
-            let positions =
-                |of: &BTreeSet<Slot>| of.iter().map(|s| layout.slot(s.param, s.array)).collect::<Vec<_>>();
-            let (scattered, written) = (positions(&layout.scattered), positions(&layout.written));
-            let (added, nodes) = (positions(&layout.added), layout.node_slots());
-            let reductions: String = layout.reductions.iter().fold(String::new(), |mut s, r| {
-                let (param, role, component, batch) = (r.param, r.role.0, r.component, r.batch);
-                write!(s, "rt::Reduction {{ param: {param}, role: rt::Role({role}), component: {component}, batch: {batch:?} }},")
-                    .expect("a string");
-                s
-            });
-            let slots = slots_text(&layout.slots);
-            write!(
-                parts,
-                "rt::Part {{ index: {}, batch: {:?}, slots: &[{slots}], reductions: &[{reductions}], scattered: \
-                 &{scattered:?}, nodes: &{nodes:?}, added: &{added:?}, written: &{written:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: rt::{entry_points}!({name}), clusters: {clusters}, cuda: rt::Cuda {{ name: {cuda_name:?}, text: {text:?}, lanes: rt::Division::{:?}, records: {records} }} }},",
-                part.index, layout.batch, layout.loops, layout.planes, layout.places, form.uniform, divided.lanes
-            )
-            .expect("a string");
+/// The code of a kernel: functions, one for each program.
+struct Code {
+    functions: String,
+    /// The number of programs so far.
+    programs: usize,
+}
+
+/// The lanes of a function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    /// Those of every instruction set.
+    All,
+    /// One of f32, four of f64 at the most.
+    Few,
+    /// One, of either type.
+    One,
+}
+
+impl Code {
+    /// The entry points of a program.
+    fn entry_points(&mut self, program: &Program, name: &str, lanes: Lanes, on: On) -> String {
+        let n = self.programs;
+        self.programs += 1;
+        if cfg!(feature = "interpreted") {
+            return format!("rt::EntryPoints::Made(&rt::Interpreted {{ source: SOURCE, program: {n} }})");
         }
-        let gradients = match &form.gradients {
-            Some(params) => format!("Some(&{params:?})"),
-            None => "None".into(),
-        };
-        write!(
-            listed,
-            "rt::Form {{ member: rt::Member::{:?}, lists: rt::Lists::{:?}, uniform: {}, gradients: {gradients}, parts: \
-             &[{parts}] }},",
-            form.member, form.lists, form.uniform
-        )
-        .expect("a string");
+        self.functions += &program::function(program, name, lanes);
+        match on {
+            On::Few => format!("rt::small_entry_points!({name})"),
+            On::All => format!("rt::entry_points!({name})"),
+            On::One => {
+                format!("rt::EntryPoints::Compiled {{ f32: [{name}::<f32>; 3], f64: [{name}::<f64>; 3] }}")
+            }
+        }
     }
-    (functions, descriptor(kernel, source, &listed))
 }
 
-/// A kernel that is not differentiated: one function, for either element type.
-fn imperative_items(kernel: &Kernel, source: &str, body: &imperative::Body) -> (String, String) {
-    let layout = imperative::Layout::new(kernel, body);
-    let functions = program::function(&lower_imperative(kernel, body, &layout), "value_0", Lanes::None);
-    let name = format!("{}_value_0", kernel.name);
-    let text = cuda::imperative::function(kernel, body, &layout, &name);
-    let (slots, written, loops) = (slots_text(&layout.slots), &layout.written, layout.loops);
-    let listed = format!(
-        "rt::Form {{ member: rt::Member::Value, lists: rt::Lists::Any, uniform: false, gradients: None, parts: &[rt::Part \
-         {{ index: {}, batch: None, slots: &[{slots}], reductions: &[], scattered: &[], nodes: &[], added: &[], written: &{written:?}, planes: None, places: false, clusters: None, loops: \
-         {loops}, uniform: false, run: rt::EntryPoints::Compiled {{ f32: [value_0::<f32>; 3], f64: [value_0::<f64>; 3] }}, cuda: \
-         rt::Cuda {{ name: {name:?}, text: {text:?}, lanes: rt::Division::None, records: None }} }}] }},",
-        kernel.index
-    );
-    (functions, descriptor(kernel, source, &listed))
+fn form_text(form: &Form, small: bool, code: &mut Code) -> String {
+    let parts: String = form.parts.iter().map(|part| part_text(form, part, small, code)).collect();
+    let gradients = form.gradients.as_ref().map_or("None".into(), |params| format!("Some(&{params:?})"));
+    format!(
+        "rt::Form {{ member: rt::Member::{:?}, lists: rt::Lists::{:?}, uniform: {}, gradients: {gradients}, \
+         parts: &[{parts}] }},",
+        form.member, form.lists, form.uniform
+    )
 }
 
-fn records_text(records: Option<&Records>, of: &str) -> String {
-    let text = |r: &Records| {
-        format!("Some(rt::Records {{ name: \"{of}_records\", dim: {}, width: {} }})", r.dim, r.width())
+fn part_text(form: &Form, p: &Part, small: bool, code: &mut Code) -> String {
+    // The second order is most of the code, and lane types without SIMD registers take longest to compile.
+    let compact = matches!(form.member, Member::SecondTangent | Member::GradientTangent);
+    let (lanes, on) = match p.is_scalar {
+        true => (Lanes::None, On::One),
+        false => (Lanes::Any { compact }, if small { On::Few } else { On::All }),
     };
-    records.map_or("None".into(), text)
-}
-
-fn slots_text(slots: &[Slot]) -> String {
-    slots.iter().fold(String::new(), |mut s, slot| {
-        write!(s, "rt::Slot {{ param: {}, array: {} }},", slot.param, array_text(slot.array))
-            .expect("a string");
-        s
-    })
-}
-
-fn descriptor(kernel: &Kernel, source: &str, forms: &str) -> String {
-    let params: String = kernel.params.iter().fold(String::new(), |mut s, p| {
-        write!(s, "rt::Param {{ name: {:?}, kind: rt::{} }},", p.name, kind_text(p.kind)).expect("a string");
-        s
+    let run = code.entry_points(&p.program, &p.name, lanes, on);
+    let clusters = p.clusters.as_ref().map(|of| cluster_text(of, &p.name, code));
+    let clusters = clusters.map_or("None".into(), |text| format!("Some({text})"));
+    let records = p.records.map(|(dim, width)| {
+        format!("Some(rt::Records {{ name: \"{}_records\", dim: {dim}, width: {width} }})", p.name)
     });
-    let queries: String = kernel.queries.iter().fold(String::new(), |mut s, q| {
-        write!(s, "rt::{q:?},").expect("a string");
+    format!(
+        "rt::Part {{ index: {}, batch: {:?}, slots: &{:?}, reductions: &{:?}, scattered: &{:?}, nodes: &{:?}, \
+         added: &{:?}, written: &{:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: {run}, \
+         clusters: {clusters}, cuda: rt::Cuda {{ name: {:?}, text: {:?}, lanes: rt::Division::{:?}, \
+         records: {} }} }},",
+        p.index,
+        p.batch,
+        p.slots,
+        p.reductions,
+        p.scattered,
+        p.nodes,
+        p.added,
+        p.written,
+        p.loops,
+        p.planes,
+        p.places,
+        form.uniform,
+        p.name,
+        p.cuda,
+        p.division,
+        records.unwrap_or("None".into())
+    )
+}
+
+fn cluster_text(c: &ClusterForm, name: &str, code: &mut Code) -> String {
+    let lanes = Lanes::Any { compact: false };
+    let pairs = code.entry_points(&c.pairs, &format!("{name}_clusters"), lanes, On::All);
+    let rows = code.entry_points(&c.rows, &format!("{name}_rows"), lanes, On::One);
+    format!(
+        "rt::ClusterForm {{ list: {}, positions: {}, cell: {:?}, packed: &{:?}, without: &{:?}, sums: {}, \
+         pairs: {pairs}, rows: {rows} }}",
+        c.list, c.positions, c.cell, c.packed, c.without, c.sums
+    )
+}
+
+fn descriptor(kernel: &Kernel, forms: &str) -> String {
+    let params = kernel.params.iter().fold(String::new(), |mut s, p| {
+        write!(s, "rt::Param {{ name: {:?}, kind: rt::ParamKind::{:?} }},", p.name, p.kind)
+            .expect("a string");
         s
     });
     format!(
         "// SAFETY: parts and declaration come from one source.\nunsafe {{ rt::Kernel::new({:?}, &{:?}, {}, &[{params}], \
-         &[{queries}], &[{forms}], {source:?}) }}",
-        kernel.name, kernel.dims, kernel.index
+         &{:?}, &[{forms}], SOURCE) }}",
+        kernel.name, kernel.dims, kernel.index, kernel.queries
     )
-}
-
-/// A cluster form, whose functions are added to `functions`.
-fn cluster_form(
-    kernel: &Kernel,
-    c: &Clusters,
-    layout: &Layout,
-    name: &str,
-    functions: &mut String,
-) -> String {
-    let lanes = Lanes::Any { compact: false };
-    *functions += &program::function(&lower_clusters(kernel, c, layout), &format!("{name}_clusters"), lanes);
-    *functions += &program::function(&lower_rows(kernel, c, layout), &format!("{name}_rows"), lanes);
-    let without = c.without.iter().fold(String::new(), |mut s, (param, role)| {
-        write!(s, "({param}, rt::Role({})),", role.0).expect("a string");
-        s
-    });
-    let packed: String = c.packed.iter().fold(String::new(), |mut s, p| {
-        let (param, role, component) = (p.param, p.role.0, p.component);
-        write!(s, "rt::Packed {{ param: {param}, role: rt::Role({role}), component: {component} }},")
-            .expect("a string");
-        s
-    });
-    format!(
-        "Some(rt::ClusterForm {{ list: {}, positions: {}, cell: {:?}, packed: &[{packed}], without: &[{without}], sums: {}, pairs: \
-         rt::entry_points!({name}_clusters), rows: rt::EntryPoints::Compiled {{ f32: [{name}_rows::<f32>; 3], f64: \
-         [{name}_rows::<f64>; 3] }} }})",
-        c.list,
-        c.positions,
-        c.cell,
-        c.sums.len()
-    )
-}
-
-fn array_text(array: Array) -> String {
-    match array {
-        Array::Values(role) => format!("rt::SlotArray::Values(rt::Role({}))", role.0),
-        other => format!("rt::SlotArray::{other:?}"),
-    }
-}
-
-fn kind_text(kind: Kind) -> String {
-    format!("ParamKind::{kind:?}")
 }

@@ -2,7 +2,7 @@
 //! atoms as wide as the lanes. Backends make the clusters of a list.
 
 use crate::launch::EntryPoints;
-use madelung_kernel_abi::{Role, RunField};
+use madelung_kernel_abi::{Packed, Role, RunField};
 use madelung_memory::Plain;
 use std::mem::offset_of;
 
@@ -26,17 +26,6 @@ pub struct ClusterForm {
     pub pairs: EntryPoints,
     /// The second phase. The sums are behind the last slot: `sums` f64 for each row.
     pub rows: EntryPoints,
-}
-
-/// One component of an array over atoms; or the elements of a map of atoms, as 32-bit integers side by side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packed {
-    /// The parameter.
-    pub param: usize,
-    /// The role of the array: its values, or a derivative.
-    pub role: Role,
-    /// The component.
-    pub component: usize,
 }
 
 /// One atom against clusters at one image. A piece of a list numbers the clusters that it touches by themselves.

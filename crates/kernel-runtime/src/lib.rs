@@ -11,7 +11,7 @@ mod rows;
 mod splines;
 
 pub use atomics::{SharedReal, atomic_add, atomic_max, atomic_min, load, load_int, raise, store, store_int};
-pub use clusters::{ClusterEntry, ClusterForm, ClusterRun, Packed};
+pub use clusters::{ClusterEntry, ClusterForm, ClusterRun};
 pub use generated_code::*;
 pub use kernel::{
     Cuda, FINISH_NODES, FINISH_SCATTERED, Form, Kernel, PRELUDE, Param, Part, Records, SCATTERED_BYTES,

@@ -15,6 +15,7 @@ use crate::ir::{
 };
 use crate::mirror::Part;
 use crate::rewrite::rewrite;
+pub use madelung_kernel_abi::Packed;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,17 +53,6 @@ pub struct Sum {
     pub column: Option<Acc>,
     /// A factor on both contributions.
     pub factor: f64,
-}
-
-/// One component of an array over atoms, or the elements of a map of atoms.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Packed {
-    /// The parameter.
-    pub param: ParamId,
-    /// The role of the array: its values, or a derivative.
-    pub role: Role,
-    /// The component.
-    pub component: usize,
 }
 
 /// Whether a cluster form leaves an output of its part out.

@@ -16,6 +16,7 @@
 
 pub mod cluster;
 pub mod derivative;
+pub mod describe;
 mod factor;
 pub mod flatten;
 pub mod forms;

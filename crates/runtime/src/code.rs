@@ -2,9 +2,9 @@
 //! machine code promises that it is the program's.
 #![expect(unsafe_code, reason = "machine code that others made is called")]
 
-use crate::interpret::{self, Line};
 use crate::wanted::{self, Wanted};
 use madelung_core::runtime::{Code, Isa, LaunchAbi};
+use madelung_interpreter::{self as interpreter, Line};
 use madelung_kernel::program::Program;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -58,11 +58,7 @@ impl PartCode {
 
     /// The instruction set whose lanes the part runs on where an [`Isa`] is asked for.
     pub fn isa(&self, single: bool, isa: Isa) -> Isa {
-        match (self.small, single) {
-            (false, _) => isa,
-            (true, true) => Isa::Portable,
-            (true, false) => isa.min(Isa::Avx2),
-        }
+        if self.small { isa.of_few_lanes(single) } else { isa }
     }
 
     /// Whether there is machine code for f32 arrays (`single`) or f64 arrays on lanes of an instruction set.
@@ -90,7 +86,7 @@ impl Code for PartCode {
             if machine.is_null() {
                 let line = self.line.get_or_init(|| Line::new(&self.program));
                 let start = Instant::now();
-                interpret::run(line, single, isa, a, (lo, hi), partials);
+                interpreter::run(line, single, isa, a, (lo, hi), partials);
                 self.count(single, isa, start.elapsed());
             } else {
                 let machine: Machine = std::mem::transmute(machine);

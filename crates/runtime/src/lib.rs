@@ -12,12 +12,10 @@
 
 mod code;
 mod functions;
-mod interpret;
 pub mod llvm;
 mod made;
 mod op;
 mod source;
-mod special;
 mod wanted;
 
 pub use code::{Machine, PartCode};

@@ -2,21 +2,12 @@
 //! slots, declarations and programs are made of one form here, as the macro makes them.
 #![expect(unsafe_code, reason = "descriptions promise what backends rely on")]
 
-use crate::source::{Lowered, lowered};
+use crate::source::lowered;
 use crate::{Function, PartCode, SourceError};
 use madelung_core::runtime as rt;
-use madelung_kernel::cluster::Clusters;
-use madelung_kernel::forms::Form;
-use madelung_kernel::imperative;
-use madelung_kernel::ir::Kernel;
-use madelung_kernel::layout::{Layout, Slot};
-use madelung_kernel::mirror;
-use madelung_kernel::print::cuda;
-use madelung_kernel::print::divide::Divided;
-use madelung_kernel::print::records::Records;
-use madelung_kernel::program::{lower, lower_clusters, lower_imperative, lower_rows};
+use madelung_kernel::describe::{Form, Part, describe};
+use madelung_kernel::lower::Source;
 use rustc_hash::FxHashMap as HashMap;
-use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
@@ -92,19 +83,15 @@ fn leaked(text: &str) -> &'static str {
     Box::leak(text.to_string().into_boxed_str())
 }
 
-fn made(of: &Lowered, text: &str) -> Made {
-    let (kernel, small, text) = (&of.source.kernel, of.source.options.small, leaked(text));
+fn made(source: &Source, text: &str) -> syn::Result<Made> {
+    let (kernel, small, text) = (&source.kernel, source.options.small, leaked(text));
     let mut codes = vec![];
-    let forms: Vec<rt::Form> = match &of.source.imperative {
-        Some(body) => vec![imperative_form(kernel, text, body, &mut codes)],
-        None => {
-            of.forms.iter().enumerate().map(|(n, f)| form(kernel, text, (n, f), small, &mut codes)).collect()
-        }
-    };
+    let forms = describe(source)?.into_iter().enumerate();
+    let forms = leak(forms.map(|(n, of)| form(text, n, of, small, &mut codes)).collect());
     let params =
         leak(kernel.params.iter().map(|p| rt::Param { name: leaked(&p.name), kind: p.kind }).collect());
     let dims = leak(kernel.dims.iter().map(|dim| leaked(dim)).collect());
-    let (name, forms) = (leaked(&kernel.name), leak(forms));
+    let name = leaked(&kernel.name);
     let with = |queries| {
         // SAFETY: parts and declaration come from one source, and programs do what the code that `kernels!` writes does. They
         // read what a query has found as a list, whoever made it.
@@ -113,135 +100,62 @@ fn made(of: &Lowered, text: &str) -> Made {
     };
     let found = with(leak(kernel.queries.clone()));
     let listed = if kernel.queries.is_empty() { found } else { with(&[]) };
-    Made { kernel: found, listed, parts: codes }
+    Ok(Made { kernel: found, listed, parts: codes })
 }
 
-fn run(code: PartCode, codes: &mut Vec<&'static PartCode>) -> rt::EntryPoints {
-    let code: &'static PartCode = Box::leak(Box::new(code));
-    codes.push(code);
-    rt::EntryPoints::Made(code)
-}
-
-fn form(
-    kernel: &Kernel,
-    text: &'static str,
-    (n, form): (usize, &Form),
-    small: bool,
-    codes: &mut Vec<&'static PartCode>,
-) -> rt::Form {
-    let parts = form.parts.iter().enumerate();
-    rt::Form {
-        member: form.member,
-        lists: form.lists,
-        uniform: form.uniform,
-        gradients: form.gradients.clone().map(leak),
-        parts: leak(
-            parts.map(|(p, part)| self::part(kernel, text, (n, form), (p, part), small, codes)).collect(),
-        ),
-    }
+fn form(text: &'static str, n: usize, of: Form, small: bool, codes: &mut Vec<&'static PartCode>) -> rt::Form {
+    let Form { member, lists, uniform, gradients, parts } = of;
+    let parts = parts.into_iter().enumerate();
+    let parts = parts.map(|(p, of)| part(text, (n, p), of, (uniform, small), codes)).collect();
+    rt::Form { member, lists, uniform, gradients: gradients.map(leak), parts: leak(parts) }
 }
 
 fn part(
-    kernel: &Kernel,
-    source: &'static str,
-    (n, form): (usize, &Form),
-    (p, part): (usize, &mirror::Part),
-    small: bool,
+    text: &'static str,
+    place: (usize, usize),
+    of: Part,
+    (uniform, small): (bool, bool),
     codes: &mut Vec<&'static PartCode>,
 ) -> rt::Part {
-    let layout = Layout::new(kernel, part);
-    let name = format!("{}_{}_{p}", kernel.name, form.name);
-    let divided = Divided::new(&part.body, &layout);
-    let records = Records::new(kernel, &part.body, &layout);
-    let text = cuda::function(kernel, part, &layout, &divided, records.as_ref(), &name);
-    let positions = |of: &BTreeSet<Slot>| leak(of.iter().map(|s| layout.slot(s.param, s.array)).collect());
-    let records = records.map(|r| rt::Records {
-        name: leaked(&format!("{name}_records")),
-        dim: r.dim,
-        width: r.width(),
-    });
-    let (scattered, written) = (positions(&layout.scattered), positions(&layout.written));
-    let (added, nodes) = (positions(&layout.added), leak(layout.node_slots()));
-    let program = lower(kernel, part, &layout);
-    let clusters = form.clusters[p].as_ref();
-    let code = PartCode::new((source, name.clone()), (n, p), program, small);
-    let (run, place) = (run(code, codes), (n, p));
-    let clusters = clusters.map(|c| cluster_form(kernel, c, &layout, (source, &name), place, codes));
+    let name = leaked(&of.name);
+    let mut run = |name: String, program, small| {
+        let code: &PartCode = Box::leak(Box::new(PartCode::new((text, name), place, program, small)));
+        codes.push(code);
+        rt::EntryPoints::Made(code)
+    };
     rt::Part {
-        index: part.index,
-        batch: layout.batch,
-        slots: leak(layout.slots.clone()),
-        reductions: leak(layout.reductions.clone()),
-        scattered,
-        nodes,
-        added,
-        written,
-        loops: layout.loops,
-        places: layout.places,
-        planes: layout.planes,
-        uniform: form.uniform,
-        cuda: rt::Cuda { name: leaked(&name), text: leaked(&text), lanes: divided.lanes, records },
-        run,
-        clusters,
-    }
-}
-
-fn cluster_form(
-    kernel: &Kernel,
-    c: &Clusters,
-    of_part: &Layout,
-    (source, name): (&'static str, &str),
-    place: (usize, usize),
-    codes: &mut Vec<&'static PartCode>,
-) -> rt::ClusterForm {
-    let mut code = |kind: &str, program| {
-        run(PartCode::new((source, format!("{name}_{kind}")), place, program, false), codes)
-    };
-    let packed = c.packed.iter().map(|p| rt::Packed { param: p.param, role: p.role, component: p.component });
-    rt::ClusterForm {
-        list: c.list,
-        positions: c.positions,
-        cell: c.cell,
-        packed: leak(packed.collect()),
-        without: leak(c.without.iter().copied().collect()),
-        sums: c.sums.len(),
-        pairs: code("clusters", lower_clusters(kernel, c, of_part)),
-        rows: code("rows", lower_rows(kernel, c, of_part)),
-    }
-}
-
-fn imperative_form(
-    kernel: &Kernel,
-    source: &'static str,
-    body: &imperative::Body,
-    codes: &mut Vec<&'static PartCode>,
-) -> rt::Form {
-    let layout = imperative::Layout::new(kernel, body);
-    let name = format!("{}_value_0", kernel.name);
-    let text = cuda::imperative::function(kernel, body, &layout, &name);
-    let program = lower_imperative(kernel, body, &layout);
-    let part = rt::Part {
-        index: kernel.index,
-        batch: None,
-        slots: leak(layout.slots.clone()),
-        reductions: &[],
-        scattered: &[],
-        nodes: &[],
-        added: &[],
-        written: leak(layout.written.clone()),
-        loops: layout.loops,
-        places: false,
-        planes: None,
-        uniform: false,
-        cuda: rt::Cuda { name: leaked(&name), text: leaked(&text), lanes: rt::Division::None, records: None },
-        run: run(PartCode::new((source, name), (0, 0), program, false), codes),
-        clusters: None,
-    };
-    rt::Form {
-        member: rt::Member::Value,
-        lists: rt::Lists::Any,
-        uniform: false,
-        gradients: None,
-        parts: leak(vec![part]),
+        index: of.index,
+        batch: of.batch,
+        slots: leak(of.slots),
+        reductions: leak(of.reductions),
+        scattered: leak(of.scattered),
+        nodes: leak(of.nodes),
+        added: leak(of.added),
+        written: leak(of.written),
+        loops: of.loops,
+        places: of.places,
+        planes: of.planes,
+        uniform,
+        run: run(of.name, of.program, small && !of.is_scalar),
+        clusters: of.clusters.map(|c| rt::ClusterForm {
+            list: c.list,
+            positions: c.positions,
+            cell: c.cell,
+            packed: leak(c.packed),
+            without: leak(c.without),
+            sums: c.sums,
+            pairs: run(format!("{name}_clusters"), c.pairs, false),
+            rows: run(format!("{name}_rows"), c.rows, false),
+        }),
+        cuda: rt::Cuda {
+            name,
+            text: leaked(&of.cuda),
+            lanes: of.division,
+            records: of.records.map(|(dim, width)| rt::Records {
+                name: leaked(&format!("{name}_records")),
+                dim,
+                width,
+            }),
+        },
     }
 }

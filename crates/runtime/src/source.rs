@@ -1,7 +1,6 @@
 //! From text to lowered kernels, with errors at their places in the text.
 
 use crate::Function;
-use madelung_kernel::forms::{Form, forms};
 use madelung_kernel::ir::Kernel;
 use madelung_kernel::lower::imports::{imported, imports};
 use madelung_kernel::lower::{Source, lower_block};
@@ -49,23 +48,17 @@ impl From<syn::Error> for SourceError {
     }
 }
 
-/// A kernel with its forms; none where it is not differentiated.
-pub(crate) struct Lowered {
-    pub(crate) source: Source,
-    pub(crate) forms: Vec<Form>,
-}
-
 /// The kernels of a block of source, and what `f` makes of each.
 ///
 /// Places are known to the thread that reads the text, for as long as it lives: a thread of its own lets go of them.
 pub(crate) fn lowered<T: Send>(
     text: &str,
     functions: &[Function],
-    f: impl Fn(&Lowered) -> T + Sync,
+    f: impl Fn(&Source) -> syn::Result<T> + Sync,
 ) -> Result<Vec<T>, SourceError> {
     let work = || -> syn::Result<Vec<T>> {
         let file = syn::parse_str::<syn::File>(text)?;
-        block(file, functions)?.iter().map(|lowered| Ok(f(lowered))).collect()
+        block(file, functions)?.iter().map(&f).collect()
     };
     std::thread::scope(|scope| {
         let done = scope.spawn(|| work().map_err(SourceError::from)).join();
@@ -80,11 +73,11 @@ pub(crate) fn lowered<T: Send>(
 /// As [`crate::kernels`].
 pub fn lowered_text(source: &str) -> Result<Vec<String>, SourceError> {
     lowered(source, &[], |of| {
-        let Source { kernel, imperative, options, docs: _, visibility: _, ident: _ } = &of.source;
+        let Source { kernel, imperative, options, docs: _, visibility: _, ident: _ } = of;
         let Kernel { name, dims, index, params, queries, body } = kernel;
         let values: Vec<_> = (0..body.len()).map(|v| (body.op(v), body.ty(v))).collect();
         let declared = (name, dims, index, params, queries, options);
-        format!("{:#?}", (declared, body.stmts(), values, &body.templates, imperative))
+        Ok(format!("{:#?}", (declared, body.stmts(), values, &body.templates, imperative)))
     })
 }
 
@@ -97,7 +90,7 @@ impl SourceError {
     }
 }
 
-fn block(mut file: syn::File, functions: &[Function]) -> syn::Result<Vec<Lowered>> {
+fn block(mut file: syn::File, functions: &[Function]) -> syn::Result<Vec<Source>> {
     let mut items = vec![];
     for import in imports(&mut file)? {
         let path = import.path.to_string().replace(' ', "");
@@ -121,15 +114,5 @@ fn block(mut file: syn::File, functions: &[Function]) -> syn::Result<Vec<Lowered
         let message = "there is no `#[kernel] fn` in this source";
         return Err(syn::Error::new(proc_macro2::Span::call_site(), message));
     }
-    sources
-        .into_iter()
-        .map(|source| {
-            let forms = match source.imperative {
-                Some(_) => vec![],
-                None => forms(&source.kernel, &source.options)
-                    .map_err(|e| syn::Error::new(source.ident.span(), e))?,
-            };
-            Ok(Lowered { source, forms })
-        })
-        .collect()
+    Ok(sources)
 }

@@ -2,9 +2,8 @@
 
 use super::special::Special;
 use super::{Printer, Value, real};
-use crate::special::by_name;
 use madelung_core::runtime::LaunchAbi;
-use madelung_kernel::ir::Function;
+use madelung_interpreter::by_name;
 use madelung_kernel::program::Instruction as I;
 use madelung_kernel::program::{Combine, Compare, Fused, IntegerOp, Unary, Vector};
 use std::mem::offset_of;

@@ -1,8 +1,8 @@
 //! Special functions on lanes, traced.
 
-use crate::special::by_name;
 use madelung_core::runtime::lanes::traced::Trace;
 use madelung_core::runtime::{self as rt, Lane};
+use madelung_interpreter::by_name;
 use madelung_kernel::ir::Function;
 use madelung_kernel::program::Pair;
 

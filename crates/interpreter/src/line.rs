@@ -93,7 +93,7 @@ impl Step {
 
 /// A program as the interpreter runs it.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub struct Line {
     pub(super) wide: bool,
     pub(super) steps: Vec<Step>,
     pub(super) registers: [usize; Class::COUNT],
@@ -104,7 +104,8 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn new(program: &Program) -> Self {
+    /// Prepares a program.
+    pub fn new(program: &Program) -> Self {
         let constants = &program.integers;
         let counts = Counts::new(&program.body);
         let mut m = Making { steps: vec![], loops: vec![], turns: vec![], constants, counts };

@@ -6,11 +6,11 @@
 use super::BLOCK;
 use super::line::{Line, Step};
 use super::world::World;
-use madelung_core::runtime::{ClusterEntry, Lane, LaunchAbi, MeshShape, Spilled, Splines, WaveLine};
 use madelung_kernel::program::{
     Address, Class, Condition, Family, Indices, Instruction, Integer, MAX_ORDERS, Mask, Room, Scalar, Shape,
     Table, Vector,
 };
+use madelung_kernel_runtime::{ClusterEntry, Lane, LaunchAbi, MeshShape, Spilled, Splines, WaveLine};
 
 /// The iterations that are open.
 #[derive(Clone, Copy, Debug)]

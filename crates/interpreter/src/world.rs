@@ -1,8 +1,8 @@
 //! Differences between lanes of the arrays' type (loops over data) and lanes that are f64 whatever the arrays hold (rows,
 //! nodes of a mesh, waves).
 
-use madelung_core::runtime::{self as rt, Lane, SharedReal, Splines, WaveLine};
 use madelung_kernel::program::{Field, MAX_ORDERS};
+use madelung_kernel_runtime::{self as rt, Lane, SharedReal, Splines, WaveLine};
 use std::marker::PhantomData;
 
 /// Arrays and lanes. Functions with a row are for `n` rows from there on, the first lanes; what the others hold is of no

@@ -2,10 +2,9 @@
 
 use super::machine::Machine;
 use super::world::World;
-use crate::special::by_name;
-use madelung_core::runtime::{self as rt, Lane};
-use madelung_kernel::ir::Function;
+use crate::by_name;
 use madelung_kernel::program::{Combine, Compare, Fused, Instruction as I, IntegerOp, Pair, Unary, Vector};
+use madelung_kernel_runtime::{self as rt, Lane};
 
 fn unary(op: Unary, x: f64) -> f64 {
     macro_rules! call {

@@ -2,9 +2,9 @@
 
 use super::machine::Machine;
 use super::world::World;
-use madelung_core::runtime::{self as rt, Lane};
 use madelung_kernel::imperative::Atomic;
 use madelung_kernel::program::{Field, Instruction as I, Memory};
+use madelung_kernel_runtime::{self as rt, Lane};
 
 /// An expression for each vector that is open, from its first iteration and the number of these: behind the last one of an
 /// incomplete vector nothing is read.

@@ -10,18 +10,24 @@
 )]
 
 mod chain;
+mod interpreted;
 mod line;
 mod machine;
 mod memory;
 mod numbers;
 mod order;
+mod special;
 mod world;
 
-pub(crate) use line::Line;
+pub use interpreted::Interpreted;
+pub use line::Line;
+#[doc(hidden)]
+pub use madelung_kernel::ir::Function;
 
 use machine::Machine;
-use madelung_core::runtime::lanes::{Portable32, Portable64};
-use madelung_core::runtime::{Isa, LaunchAbi};
+#[cfg(not(all(target_arch = "x86_64", feature = "one-isa")))]
+use madelung_kernel_runtime::lanes::{Portable32, Portable64};
+use madelung_kernel_runtime::{Isa, LaunchAbi};
 use world::{Narrow, Wide};
 
 /// Vectors of iterations that an instruction is done for at once.
@@ -57,11 +63,18 @@ macro_rules! of_isa {
     };
 }
 
+#[cfg(not(all(target_arch = "x86_64", feature = "one-isa")))]
 const PORTABLE: OfIsa = of_isa!(Portable32, Portable64, f64);
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", feature = "one-isa"))]
+fn of(_: Isa) -> OfIsa {
+    use madelung_kernel_runtime::lanes::{Avx2F32, Avx2F64};
+    of_isa!(Avx2F32, Avx2F64, Avx2F64, "avx2,fma")
+}
+
+#[cfg(all(target_arch = "x86_64", not(feature = "one-isa")))]
 fn of(isa: Isa) -> OfIsa {
-    use madelung_core::runtime::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+    use madelung_kernel_runtime::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
     match isa {
         Isa::Portable => PORTABLE,
         Isa::Avx2 => of_isa!(Avx2F32, Avx2F64, Avx2F64, "avx2,fma"),
@@ -79,8 +92,8 @@ fn of(_: Isa) -> OfIsa {
 /// Runs a program.
 ///
 /// # Safety
-/// As for a [`madelung_core::runtime::Run`] of the part that the program is of; the processor has the instruction set.
-pub(crate) unsafe fn run(
+/// As for a [`madelung_kernel_runtime::Run`] of the part that the program is of; the processor has the instruction set.
+pub unsafe fn run(
     line: &Line,
     single: bool,
     isa: Isa,

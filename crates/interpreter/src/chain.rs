@@ -4,8 +4,8 @@
 use super::BLOCK;
 use super::machine::Machine;
 use super::world::World;
-use madelung_core::runtime::Lane;
 use madelung_kernel::program::{Combine, Family, Fused, Instruction, Mask, Register, Unary, Use, Vector};
+use madelung_kernel_runtime::Lane;
 use rustc_hash::FxHashMap as HashMap;
 
 /// An operation of a chain, on its value so far.
