@@ -9,7 +9,7 @@ use madelung_core::op::{Arg, Cotangent, Op, Request};
 use madelung_core::runtime::Kernel;
 use madelung_core::structure::Batch;
 use madelung_core::structure::pairs::{Kind, PairList};
-use madelung_runtime::{Declaration, kernels};
+use madelung_jit::{Declaration, kernels};
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -8,8 +8,8 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 #[cfg(target_arch = "x86_64")]
-use madelung_kernel_runtime::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Isa};
-use madelung_kernel_runtime::lanes::{Elem, Lane, Portable32, Portable64};
+use madelung_lanes::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64, Isa};
+use madelung_lanes::lanes::{Elem, Lane, Portable32, Portable64};
 use std::hint::black_box;
 
 /// Elements of one run: they stay in the first cache.

@@ -15,7 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use madelung_runtime::{
+pub use madelung_jit::{
     Declaration, Function, Machine, Made, PartCode, Place, SourceError, Wanted, function, kernels_with, llvm,
     lowered_text, stop_waiting, wait_for_wanted,
 };

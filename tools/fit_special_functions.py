@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Fits the polynomials and quotients behind crates/kernel-runtime/src/lanes and prints coefficients.rs.
+"""Fits the polynomials and quotients behind crates/language/lanes/src/lanes and prints coefficients.rs.
 
     python3 -m venv .venv && .venv/bin/pip install mpmath gmpy2
-    .venv/bin/python tools/fit_special_functions.py > crates/kernel-runtime/src/lanes/coefficients.rs
-    rustfmt --edition 2024 --config max_width=110,use_small_heuristics=Max crates/kernel-runtime/src/lanes/coefficients.rs
+    .venv/bin/python tools/fit_special_functions.py > crates/language/lanes/src/lanes/coefficients.rs
+    rustfmt --edition 2024 --config max_width=110,use_small_heuristics=Max crates/language/lanes/src/lanes/coefficients.rs
     .venv/bin/python tools/fit_special_functions.py --powers      the polynomials of crates/powers, as statements
-    .venv/bin/python tools/fit_special_functions.py --references > crates/kernel-runtime/src/lanes/tests/mpmath_values.inc
+    .venv/bin/python tools/fit_special_functions.py --references > crates/language/lanes/src/lanes/tests/mpmath_values.inc
 
 One routine makes them all: a weighted least-squares fit whose weights grow where the error is large (Lawson),
 which ends close to the minimax solution. Quotients are linearised with the denominator of the step before.

@@ -17,20 +17,21 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Dependencies that a crate may have on others of the workspace; tests and benches have those that they like.
 ARROWS = {
-    "kernel-abi": "",
-    "kernel": "kernel-abi",
-    "kernel-macros": "kernel",
+    "abi": "",
+    "kernel": "abi",
+    "macros": "kernel",
     "memory": "",
-    "kernel-runtime": "kernel-abi memory",
-    "core": "kernel-abi kernel-macros kernel-runtime memory",
-    "runtime": "core kernel",
+    "lanes": "abi memory",
+    "interpreter": "kernel lanes",
+    "core": "abi interpreter lanes macros memory",
+    "jit": "core interpreter kernel",
     "cpu": "core",
     "cuda": "core",
     "neighbors": "core cpu cuda",
     "electrostatics": "core neighbors",
     "potentials": "core neighbors",
     "powers": "core electrostatics",
-    "madelung": "core cpu cuda neighbors electrostatics potentials powers runtime",
+    "madelung": "core cpu cuda neighbors electrostatics jit potentials powers",
     "bridge": "core",
     "bridge-torch": "bridge core cpu cuda",
     "bridge-jax": "bridge core cpu cuda",
@@ -159,7 +160,9 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 
 def folder_of(crate: str) -> Path:
-    return {"madelung": ROOT, "python": ROOT / "python"}.get(crate, ROOT / "crates" / crate)
+    if crate in ("madelung", "python"):
+        return ROOT / crate.removeprefix("madelung")
+    return next((ROOT / "crates").glob(f"**/{crate}/Cargo.toml")).parent
 
 
 def check_arrows() -> list[str]:

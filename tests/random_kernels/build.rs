@@ -1,6 +1,6 @@
 //! Writes the kernels that are compiled.
 
-#[path = "../../crates/kernel/tests/all/by_chance/sources/mod.rs"]
+#[path = "../../crates/language/kernel/tests/all/by_chance/sources/mod.rs"]
 #[allow(dead_code, reason = "worlds want more numbers than kernels")]
 mod sources;
 
@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=../../crates/kernel/tests/all/by_chance/sources");
+    println!("cargo:rerun-if-changed=../../crates/language/kernel/tests/all/by_chance/sources");
     let (mut text, mut names) = (String::new(), String::new());
     for seed in COMPILED {
         let source = sources::text(seed).replacen("#[kernel]", "#[kernel(scatter, small)]", 1);

@@ -11,12 +11,12 @@ pub mod tape;
 
 pub use error::{Error, Result};
 #[doc(hidden)]
-pub use madelung_kernel_macros::kernels as __kernels;
+pub use madelung_macros::kernels as __kernels;
 /// Runtime of the code that `kernels!` generates.
 pub mod runtime {
     #[cfg(feature = "interpreted")]
     pub use madelung_interpreter::Interpreted;
-    pub use madelung_kernel_runtime::*;
+    pub use madelung_lanes::*;
 }
 
 /// Declares kernels: functions over one row, from which value, derivatives and CUDA text are made. See the chapter

@@ -11,9 +11,9 @@ use madelung_core::array::DType;
 use madelung_core::backend::{Context, PairLoops};
 use madelung_core::runtime::{Isa, Kernel};
 use madelung_cpu::Cpu;
+use madelung_jit::kernels;
 use madelung_kernel::forms::{Lists, Member};
 use madelung_kernel::ir::Role;
-use madelung_runtime::kernels;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The kernel of a text, made at run time with the options of the compiled ones.

@@ -2,7 +2,7 @@
 //! compiler, gathered and scattered, against the same form in an interpreter. The tests of the kernel language hold the
 //! interpreted forms against finite differences.
 
-#[path = "../../../../crates/kernel/tests/all/by_chance/mod.rs"]
+#[path = "../../../../crates/language/kernel/tests/all/by_chance/mod.rs"]
 #[allow(dead_code, reason = "it serves other tests as well")]
 mod by_chance;
 mod given;

@@ -1,0 +1,178 @@
+//! Descriptions of kernels: what backends read of every form, with its programs and its CUDA text. `kernels!` prints them
+//! as items of the caller's crate; kernels that are made at run time keep them.
+
+use crate::cluster::{Clusters, Packed};
+use crate::forms;
+use crate::imperative;
+use crate::ir::{Kernel, ParamId, Role};
+use crate::layout::{Layout, Reduction, Slot};
+use crate::lower::Source;
+use crate::mirror;
+use crate::print::cuda;
+use crate::print::divide::Divided;
+use crate::print::records::Records;
+use crate::program::{Program, lower, lower_clusters, lower_imperative, lower_rows};
+use madelung_abi::{Division, Lists, Member};
+use std::collections::BTreeSet;
+
+/// One form of a kernel.
+#[derive(Debug)]
+pub struct Form {
+    /// The output of the form: values, gradients or tangents.
+    pub member: Member,
+    /// The lists it is for.
+    pub lists: Lists,
+    /// Whether the cotangents of the outputs are one element for all rows.
+    pub uniform: bool,
+    /// The inputs whose gradients it gives; None for all.
+    pub gradients: Option<Vec<ParamId>>,
+    /// The launches, in order.
+    pub parts: Vec<Part>,
+}
+
+/// One launch of a form: its arguments as in [`Layout`], slots by their positions, and its code.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// A name that no other part of the kernel has, which its CUDA function bears.
+    pub name: String,
+    /// The dimension it runs over.
+    pub index: usize,
+    /// The batch of its rows, if there is one.
+    pub batch: Option<ParamId>,
+    /// The array behind each pointer of the launch.
+    pub slots: Vec<Slot>,
+    /// The sums over rows it leaves to the backend.
+    pub reductions: Vec<Reduction>,
+    /// Slots that rows add to at each other's elements.
+    pub scattered: Vec<usize>,
+    /// Slots in `scattered` whose elements are nodes of a mesh, each with the slot of the mesh's shape.
+    pub nodes: Vec<(usize, usize)>,
+    /// Slots that rows add to at elements of their own.
+    pub added: Vec<usize>,
+    /// Slots that are written.
+    pub written: Vec<usize>,
+    /// Whether rows loop over data.
+    pub loops: bool,
+    /// Whether places in rows and systems are counted, in reals.
+    pub places: bool,
+    /// The mesh, where all that rows do is add to its nodes.
+    pub planes: Option<ParamId>,
+    /// Whether the part has no lanes: it is of a kernel without adjoint.
+    pub is_scalar: bool,
+    /// The program.
+    pub program: Program,
+    /// The cluster form, where there is one.
+    pub clusters: Option<ClusterForm>,
+    /// The CUDA text.
+    pub cuda: String,
+    /// The division of work among several CUDA threads of a row.
+    pub division: Division,
+    /// The dimension whose rows have records in CUDA, and the numbers of one.
+    pub records: Option<(usize, usize)>,
+}
+
+/// The cluster form of a part, as in [`Clusters`].
+#[derive(Debug)]
+pub struct ClusterForm {
+    /// The pair list.
+    pub list: ParamId,
+    /// The positions.
+    pub positions: ParamId,
+    /// The cell; None where images play no part.
+    pub cell: Option<ParamId>,
+    /// The components of its two atoms that a pair reads, in order.
+    pub packed: Vec<Packed>,
+    /// Outputs of the part that it does not give.
+    pub without: Vec<(ParamId, Role)>,
+    /// Sums per atom.
+    pub sums: usize,
+    /// The program of the first phase, over clusters.
+    pub pairs: Program,
+    /// The program of the second phase, over rows.
+    pub rows: Program,
+}
+
+/// The forms of a kernel.
+///
+/// # Errors
+/// At the kernel's name, that a form cannot be derived.
+pub fn describe(source: &Source) -> syn::Result<Vec<Form>> {
+    let kernel = &source.kernel;
+    if let Some(body) = &source.imperative {
+        return Ok(vec![Form {
+            member: Member::Value,
+            lists: Lists::Any,
+            uniform: false,
+            gradients: None,
+            parts: vec![scalar_part(kernel, body)],
+        }]);
+    }
+    let forms = forms::forms(kernel, &source.options).map_err(|e| syn::Error::new(source.ident.span(), e))?;
+    let described = |form: forms::Form| {
+        let parts = form.parts.iter().zip(&form.clusters).enumerate();
+        let parts = parts.map(|(n, (p, clusters))| {
+            part(kernel, format!("{}_{}_{n}", kernel.name, form.name), p, clusters.as_ref())
+        });
+        let parts = parts.collect();
+        let forms::Form { member, lists, uniform, gradients, .. } = form;
+        Form { member, lists, uniform, gradients, parts }
+    };
+    Ok(forms.into_iter().map(described).collect())
+}
+
+fn part(kernel: &Kernel, name: String, part: &mirror::Part, clusters: Option<&Clusters>) -> Part {
+    let layout = Layout::new(kernel, part);
+    let divided = Divided::new(&part.body, &layout);
+    let records = Records::new(kernel, &part.body, &layout);
+    let cuda = cuda::function(kernel, part, &layout, &divided, records.as_ref(), &name);
+    let positions = |of: &BTreeSet<Slot>| of.iter().map(|s| layout.slot(s.param, s.array)).collect();
+    let (scattered, written, added) =
+        (positions(&layout.scattered), positions(&layout.written), positions(&layout.added));
+    let cluster_form = |of: &Clusters| ClusterForm {
+        list: of.list,
+        positions: of.positions,
+        cell: of.cell,
+        packed: of.packed.clone(),
+        without: of.without.iter().copied().collect(),
+        sums: of.sums.len(),
+        pairs: lower_clusters(kernel, of, &layout),
+        rows: lower_rows(kernel, of, &layout),
+    };
+    Part {
+        name,
+        index: part.index,
+        batch: layout.batch,
+        scattered,
+        nodes: layout.node_slots(),
+        added,
+        written,
+        loops: layout.loops,
+        places: layout.places,
+        planes: layout.planes,
+        is_scalar: false,
+        program: lower(kernel, part, &layout),
+        clusters: clusters.map(cluster_form),
+        cuda,
+        division: divided.lanes,
+        records: records.map(|r| (r.dim, r.width())),
+        slots: layout.slots,
+        reductions: layout.reductions,
+    }
+}
+
+/// The part of a kernel without adjoint.
+fn scalar_part(kernel: &Kernel, body: &imperative::Body) -> Part {
+    let layout = imperative::Layout::new(kernel, body);
+    let name = format!("{}_value_0", kernel.name);
+    Part {
+        index: kernel.index,
+        is_scalar: true,
+        program: lower_imperative(kernel, body, &layout),
+        cuda: cuda::imperative::function(kernel, body, &layout, &name),
+        loops: layout.loops,
+        slots: layout.slots,
+        written: layout.written,
+        name,
+        ..Part::default()
+    }
+}
