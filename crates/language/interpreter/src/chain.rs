@@ -1,7 +1,7 @@
 //! Chains of operations on lanes, each of which goes on with what the one before gave: it stays in registers, and only what
 //! others need is written.
 
-use madelung_kernel::program::{Combine, Family, Fused, Instruction, Mask, Register, Unary, Use, Vector};
+use madelung_kernel::program::{Class, Combine, Fused, Instruction, Mask, Register, Unary, Use, Vector};
 use rustc_hash::FxHashMap as HashMap;
 
 /// An operation of a chain, on its value so far.
@@ -37,16 +37,7 @@ pub(super) enum Link {
 
 /// How often registers on lanes are written and read in a program.
 #[derive(Default)]
-pub(super) struct Counts(HashMap<(u8, u32), [usize; 2]>);
-
-fn key(r: Register<'_>) -> (u8, u32) {
-    match r {
-        Register::Vector(Vector::Each(n)) => (0, *n),
-        Register::Vector(Vector::One(n)) => (1, *n),
-        Register::Mask(m) => (2, m.0),
-        Register::Indices(i) => (3, i.0),
-    }
-}
+pub(super) struct Counts(HashMap<Register, [usize; 2]>);
 
 impl Counts {
     pub(super) fn new(body: &[Instruction]) -> Self {
@@ -57,9 +48,7 @@ impl Counts {
 
     fn add(&mut self, body: &[Instruction]) {
         for i in body {
-            for body in i.blocks() {
-                self.add(body);
-            }
+            i.blocks().for_each(|body| self.add(body));
             each_register(i, |r, written, read| {
                 let [writes, reads] = self.0.entry(r).or_default();
                 *writes += usize::from(written);
@@ -68,16 +57,14 @@ impl Counts {
         }
     }
 
-    fn of(&self, r: (u8, u32)) -> [usize; 2] {
+    fn of(&self, r: Register) -> [usize; 2] {
         self.0.get(&r).copied().unwrap_or_default()
     }
 }
 
-/// Calls `f` with each register on lanes that an instruction uses, and whether it writes and reads it.
-fn each_register(i: &Instruction, mut f: impl FnMut((u8, u32), bool, bool)) {
-    if i.family() != Family::Control {
-        i.clone().lane_registers(&mut |r, of| f(key(r), of != Use::Read, of != Use::Write));
-    }
+/// Calls `f` with each register that an instruction uses, and whether it writes and reads it.
+fn each_register(i: &Instruction, mut f: impl FnMut(Register, bool, bool)) {
+    i.registers(&mut |r, of| f(r, of != Use::Read, matches!(of, Use::Read | Use::Update)));
 }
 
 /// The result of an operation that chains are made of.
@@ -99,12 +86,12 @@ pub(super) fn grouped(run: &[&Instruction], counts: &Counts) -> Vec<Vec<Instruct
     let mut is_sunk = vec![false; run.len()];
     let mut results: HashMap<u32, usize> = HashMap::default();
     for (n, i) in run.iter().enumerate() {
-        let mut reads: HashMap<(u8, u32), usize> = HashMap::default();
+        let mut reads: HashMap<Register, usize> = HashMap::default();
         each_register(i, |r, _, read| *reads.entry(r).or_default() += usize::from(read));
         for ((class, r), reads) in reads {
-            if class == 0
+            if class == Class::Each
                 && let Some(at) = results.get(&r)
-                && counts.of((0, r)) == [1, reads]
+                && counts.of((Class::Each, r)) == [1, reads]
             {
                 order.before[n].push(*at);
                 is_sunk[*at] = true;
@@ -163,7 +150,7 @@ impl Order<'_> {
 
 fn reads(i: &Instruction, of: u32) -> bool {
     let mut found = false;
-    each_register(i, |r, _, read| found |= read && r == (0, of));
+    each_register(i, |r, _, read| found |= read && r == (Class::Each, of));
     found
 }
 
@@ -172,12 +159,12 @@ pub(super) fn kept(chain: &[Instruction], counts: &Counts) -> Vec<bool> {
     let readers = |n: usize, to: u32| {
         let mut reads = 0;
         if let Some(next) = chain.get(n + 1) {
-            each_register(next, |r, _, read| reads += usize::from(read && r == (0, to)));
+            each_register(next, |r, _, read| reads += usize::from(read && r == (Class::Each, to)));
         }
         reads
     };
     let results = chain.iter().map(|i| result(i).expect("operations of a chain have results"));
-    results.enumerate().map(|(n, to)| counts.of((0, to))[1] > readers(n, to)).collect()
+    results.enumerate().map(|(n, to)| counts.of((Class::Each, to))[1] > readers(n, to)).collect()
 }
 
 /// The links of a chain, whose registers are those of the interpreter, given what is [`kept`].

@@ -2,9 +2,7 @@
 
 use super::chain::{Counts, Link, grouped, kept, links};
 use super::order::alternating;
-use madelung_kernel::program::{
-    Class, Condition, Family, Instruction, Integer, Program, Register, Shape, Use, Vector,
-};
+use madelung_kernel::program::{Class, Condition, Family, Instruction, Integer, Program, Register, Shape};
 use rustc_hash::FxHashMap as HashMap;
 
 /// An instruction with its place in the line.
@@ -239,7 +237,7 @@ impl Making<'_> {
                 }
                 self.steps[branch] = Step::JumpUnless(*condition, behind);
             }
-            I::For { variable, from, to, body } => {
+            I::For { variable, from, end: to, body } => {
                 let (variable, from, to) = (*variable, *from, *to);
                 self.loops.push(Open::default());
                 self.turns(Step::For { variable, from, to, end: LATER }, body, None, |body| Step::NextTurn {
@@ -267,12 +265,12 @@ impl Making<'_> {
                 let at = self.push(Step::Jump(LATER));
                 self.loops.first_mut().expect("within the loop over rows").continues.push(at);
             }
-            I::Segments { begin, stop, from, to, entries, body } => {
+            I::Segments { begin, stop, from, end: to, entries, body } => {
                 let (begin, stop, from, to, entries) = (*begin, *stop, *from, *to, *entries);
                 let head = Step::Segments { begin, stop, from, to, entries, end: LATER };
                 self.turns(head, body, None, |body| Step::NextSegment { begin, stop, to, entries, body });
             }
-            I::Lanes { variable, from, to, single, entries, body } => {
+            I::Lanes { variable, from, end: to, single, entries, body } => {
                 let (variable, from, to, entries) = (*variable, *from, *to, *entries);
                 let places = if *single { None } else { alternating(body, self.constants) };
                 let single = places.is_none();
@@ -289,7 +287,7 @@ impl Making<'_> {
                 );
             }
             I::Strip { .. } => i.pair_by_pair().iter().for_each(|i| self.instruction(i)),
-            I::Lines { begin, stop, from, to, shape, body } => {
+            I::Lines { begin, stop, from, end: to, shape, body } => {
                 let (begin, stop, from, to, shape) = (*begin, *stop, *from, *to, *shape);
                 self.turns(Step::Lines { begin, stop, from, to, shape, end: LATER }, body, None, |body| {
                     Step::NextLine { begin, stop, to, body }
@@ -307,25 +305,18 @@ impl Making<'_> {
     }
 }
 
-/// The register on lanes that an instruction names, of those that there are one of for each vector.
-fn numbered<'a>(register: Register<'a>) -> Option<(Class, &'a mut u32)> {
-    match register {
-        Register::Vector(Vector::Each(n)) => Some((Class::Each, n)),
-        Register::Vector(Vector::One(_)) => None,
-        Register::Mask(m) => Some((Class::Mask, &mut m.0)),
-        Register::Indices(i) => Some((Class::Indices, &mut i.0)),
-    }
-}
+/// The classes of registers that there are one of for each vector.
+const OF_VECTORS: [Class; 3] = [Class::Each, Class::Mask, Class::Indices];
 
 /// Gives registers that there are one of for each vector new numbers: each is free again after its last use. The numbers
 /// that there are, by class.
 fn allocate(steps: &mut [Step], turns: &[(usize, usize)]) -> [(Class, usize); 3] {
-    let mut spans: HashMap<(Class, u32), (usize, usize)> = HashMap::default();
+    let mut spans: HashMap<Register, (usize, usize)> = HashMap::default();
     for (n, step) in steps.iter_mut().enumerate() {
         for i in step.instructions() {
-            i.lane_registers(&mut |register, _| {
-                if let Some((class, r)) = numbered(register) {
-                    spans.entry((class, *r)).or_insert((n, n)).1 = n;
+            i.registers(&mut |r, _| {
+                if OF_VECTORS.contains(&r.0) {
+                    spans.entry(r).or_insert((n, n)).1 = n;
                 }
             });
         }
@@ -338,28 +329,24 @@ fn allocate(steps: &mut [Step], turns: &[(usize, usize)]) -> [(Class, usize); 3]
             }
         }
     }
-    let classes = [Class::Each, Class::Mask, Class::Indices];
-    let mut counts = classes.map(|class| (class, 0));
+    let mut counts = OF_VECTORS.map(|class| (class, 0));
     let mut free: HashMap<Class, Vec<u32>> = HashMap::default();
-    let mut given: HashMap<(Class, u32), u32> = HashMap::default();
-    let mut ends: HashMap<usize, Vec<(Class, u32)>> = HashMap::default();
+    let mut given: HashMap<Register, u32> = HashMap::default();
+    let mut ends: HashMap<usize, Vec<Register>> = HashMap::default();
     for (register, (_, last)) in &spans {
         ends.entry(*last).or_default().push(*register);
     }
-    ends.values_mut().for_each(|ending| ending.sort_by_key(|(class, r)| (*class as usize, *r)));
+    ends.values_mut().for_each(|ending| ending.sort_unstable());
     for (n, step) in steps.iter_mut().enumerate() {
         for i in step.instructions() {
-            i.lane_registers(&mut |register, _: Use| {
-                if let Some((class, r)) = numbered(register) {
-                    let new = *given.entry((class, *r)).or_insert_with(|| {
-                        free.entry(class).or_default().pop().unwrap_or_else(|| {
-                            let count = counts.iter_mut().find(|c| c.0 == class).expect("one of the three");
-                            count.1 += 1;
-                            count.1 as u32 - 1
-                        })
-                    });
-                    *r = new;
-                }
+            i.renumber(&mut |r| {
+                let Some(count) = counts.iter_mut().find(|(class, _)| *class == r.0) else { return r.1 };
+                *given.entry(r).or_insert_with(|| {
+                    free.entry(r.0).or_default().pop().unwrap_or_else(|| {
+                        count.1 += 1;
+                        count.1 as u32 - 1
+                    })
+                })
             });
         }
         for register in ends.remove(&n).unwrap_or_default() {

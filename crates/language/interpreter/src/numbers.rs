@@ -224,12 +224,12 @@ impl<W: World> Machine<'_, W> {
                         self.room(to)[l] = x.lane(l);
                     }
                 }
-                I::Clear { room } => self.room(room).fill(0.0),
+                I::Clear { to: room } => self.room(room).fill(0.0),
                 I::Pick { room, at, to } => {
                     let at = *self.int(at) as usize;
                     *self.scalar(to) = self.room(room)[at];
                 }
-                I::AddTo { room, at, x } => {
+                I::AddTo { sum: room, at, x } => {
                     let (at, x) = (*self.int(at) as usize, *self.scalar(x));
                     self.room(room)[at] += x;
                 }

@@ -65,7 +65,7 @@ impl Found<'_> {
             | I::NodeAdd { slot, component, .. } => (To::Array(*slot), Some(*component as i64)),
             i => {
                 let repeats = matches!(i, I::For { .. } | I::Loop { .. } | I::Segments { .. });
-                for i in i.blocks().into_iter().flatten() {
+                for i in i.blocks().flatten() {
                     self.instruction(i, None, repeated || repeats);
                 }
                 return;

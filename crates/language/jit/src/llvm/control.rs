@@ -20,7 +20,7 @@ impl Printer {
                 self.block(otherwise);
                 self.goes_on(&end);
             }
-            I::For { variable, from, to, body } => {
+            I::For { variable, from, end: to, body } => {
                 let [head, inside, next, end] = [(); 4].map(|()| self.new_label());
                 let from = self.int(*from);
                 self.set_int(*variable, &from);
@@ -48,7 +48,7 @@ impl Printer {
             I::Break => self.leaves(self.loops.last().map(|[end, _]| end.clone())),
             I::Continue => self.leaves(self.loops.last().map(|[_, next]| next.clone())),
             I::NextRow => self.leaves(self.loops.first().map(|[_, next]| next.clone())),
-            I::Segments { begin, stop, from, to, entries, body } => {
+            I::Segments { begin, stop, from, end: to, entries, body } => {
                 let [head, inside, end] = [(); 3].map(|()| self.new_label());
                 let from = self.int(*from);
                 self.set_int(*begin, &from);
@@ -70,14 +70,14 @@ impl Printer {
                 self.does(format_args!("br label %{head}"));
                 self.begins(&end);
             }
-            I::Lanes { variable, from, to, entries: None, body, .. } => {
+            I::Lanes { variable, from, end: to, entries: None, body, .. } => {
                 self.on_lanes(*variable, *from, *to, body);
             }
-            I::Lanes { variable, from, to, entries: Some(slot), body, .. } => {
+            I::Lanes { variable, from, end: to, entries: Some(slot), body, .. } => {
                 self.over_entries(*slot, *variable, [*from, *to], body);
             }
             I::Strip { .. } => i.pair_by_pair().iter().for_each(|i| self.instruction(i)),
-            I::Lines { begin, stop, from, to, shape, body } => {
+            I::Lines { begin, stop, from, end: to, shape, body } => {
                 let [first, head, end] = [(); 3].map(|()| self.new_label());
                 let (lo, hi, shape) = (self.int(*from), self.int(*to), self.shape(*shape));
                 let any = self.line(format_args!("icmp slt i64 {lo}, {hi}"));
@@ -162,9 +162,7 @@ impl Printer {
         [from, to]: [Integer; 2],
         body: &[Instruction],
     ) {
-        let is_addition =
-            |i: &&Instruction| matches!(i, I::Sum { .. } | I::SumOfProduct { .. } | I::AddInClusters { .. });
-        let (additions, values): (Vec<_>, Vec<_>) = body.iter().partition(is_addition);
+        let (additions, values): (Vec<_>, Vec<_>) = body.iter().partition(|i| i.is_addition());
         let (from, to, entries) = (self.int(from), self.int(to), self.pointer(slot));
         let around = self.open.clone();
         let first = self.slot(&format!("k_entry{}", self.labels), "i64");

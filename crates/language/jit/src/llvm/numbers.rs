@@ -305,7 +305,7 @@ impl Printer {
                 let x = self.line(format_args!("uitofp {mask_type} {x} to <{n} x double>"));
                 self.does(format_args!("store <{n} x double> {x}, ptr {room}, align 8"));
             }
-            I::Clear { room } => {
+            I::Clear { to: room } => {
                 let room = self.room(room);
                 self.does(format_args!("store [16 x double] zeroinitializer, ptr {room}, align 8"));
             }
@@ -315,7 +315,7 @@ impl Printer {
                 let x = self.line(format_args!("load double, ptr {at}, align 8"));
                 self.set_scalar(to, &x);
             }
-            I::AddTo { room, at, x } => {
+            I::AddTo { sum: room, at, x } => {
                 let (room, at, x) = (self.room(room), self.int(at), self.scalar(x));
                 let at = self.address("double", &room, &at);
                 let before = self.line(format_args!("load double, ptr {at}, align 8"));

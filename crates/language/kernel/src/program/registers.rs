@@ -1,9 +1,11 @@
-//! Classes of registers, and the registers on lanes that an instruction reads and writes.
+//! Registers, and the instructions that use them.
 
-use super::{Indices, Instruction, Mask, Term, Vector};
+use super::{
+    Address, Condition, Indices, Instruction, Integer, Mask, Room, Scalar, Shape, Table, Term, Vector,
+};
 
 /// A class of registers.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[allow(missing_docs, reason = "each is the type of its name")]
 pub enum Class {
     Scalar,
@@ -25,16 +27,8 @@ impl Class {
     pub const COUNT: usize = Self::Table as usize + 1;
 }
 
-/// A register that there is for each vector of the open iterations.
-#[derive(Debug)]
-pub enum Register<'a> {
-    /// A [`Vector::Each`] or [`Vector::One`].
-    Vector(&'a mut Vector),
-    /// A mask.
-    Mask(&'a mut Mask),
-    /// Indices.
-    Indices(&'a mut Indices),
-}
+/// A register: its class, and its number there.
+pub type Register = (Class, u32);
 
 /// How an instruction uses a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,232 +39,244 @@ pub enum Use {
     Write,
     /// Both.
     Update,
+    /// Sets it for each turn of a loop.
+    Turn,
 }
 
-impl Instruction {
-    /// The blocks in the instruction.
-    pub fn blocks(&self) -> [&[Self]; 3] {
+/// A field of an instruction.
+pub(super) trait Operand {
+    /// Calls `f` on its registers.
+    fn registers(&self, _f: &mut dyn FnMut(Register)) {}
+
+    /// Gives its registers other numbers.
+    fn renumber(&mut self, _f: &mut dyn FnMut(Register) -> u32) {}
+
+    /// The instructions of a block.
+    fn block(&self) -> &[Instruction] {
+        &[]
+    }
+}
+
+macro_rules! operands {
+    ($($ty:ident)*; none: $($other:ty),*) => {
+        $(impl Operand for $ty {
+            fn registers(&self, f: &mut dyn FnMut(Register)) {
+                f((Class::$ty, self.0));
+            }
+
+            fn renumber(&mut self, f: &mut dyn FnMut(Register) -> u32) {
+                self.0 = f((Class::$ty, self.0));
+            }
+        })*
+        $(impl Operand for $other {})*
+    };
+}
+
+operands! {
+    Scalar Integer Condition Mask Indices Room Shape Table;
+    none: bool, u32, usize, f64, super::Pair, super::Unary, super::Combine, super::Compare,
+    super::IntegerOp, super::Fused, super::Field, super::Memory, crate::imperative::Atomic, crate::imperative::Reason
+}
+
+impl Vector {
+    /// The register.
+    pub fn register(self) -> Register {
         match self {
-            Self::If { then, otherwise, .. } => [then, otherwise, &[]],
-            Self::Strip { before, body, after, .. } => [before, body, after],
-            Self::For { body, .. }
-            | Self::Loop { body }
-            | Self::Segments { body, .. }
-            | Self::Lanes { body, .. }
-            | Self::Lines { body, .. } => [body, &[], &[]],
-            _ => [&[], &[], &[]],
+            Self::Each(n) => (Class::Each, n),
+            Self::One(n) => (Class::One, n),
         }
+    }
+}
+
+impl Operand for Vector {
+    fn registers(&self, f: &mut dyn FnMut(Register)) {
+        f(self.register());
+    }
+
+    fn renumber(&mut self, f: &mut dyn FnMut(Register) -> u32) {
+        let of = f(self.register());
+        let (Self::Each(n) | Self::One(n)) = self;
+        *n = of;
+    }
+}
+
+macro_rules! several {
+    ($($of:ty $([$n:ident])?;)*) => {$(
+        impl<T: Operand $(, const $n: usize)?> Operand for $of {
+            fn registers(&self, f: &mut dyn FnMut(Register)) {
+                self.iter().for_each(|x| x.registers(f));
+            }
+
+            fn renumber(&mut self, f: &mut dyn FnMut(Register) -> u32) {
+                self.iter_mut().for_each(|x| x.renumber(f));
+            }
+        }
+    )*};
+}
+
+several! {
+    Option<T>;
+    Box<[T]>;
+    [T; N] [N];
+}
+
+impl Operand for (Table, Integer) {
+    fn registers(&self, f: &mut dyn FnMut(Register)) {
+        self.0.registers(f);
+        self.1.registers(f);
+    }
+
+    fn renumber(&mut self, f: &mut dyn FnMut(Register) -> u32) {
+        self.0.renumber(f);
+        self.1.renumber(f);
+    }
+}
+
+impl Operand for Address {
+    fn registers(&self, f: &mut dyn FnMut(Register)) {
+        self.row.registers(f);
+    }
+
+    fn renumber(&mut self, f: &mut dyn FnMut(Register) -> u32) {
+        self.row.renumber(f);
+    }
+}
+
+impl Operand for Term {
+    fn registers(&self, f: &mut dyn FnMut(Register)) {
+        self.x.registers(f);
+        self.y.registers(f);
+    }
+
+    fn renumber(&mut self, f: &mut dyn FnMut(Register) -> u32) {
+        self.x.renumber(f);
+        self.y.renumber(f);
+    }
+}
+
+impl Operand for Vec<Instruction> {
+    fn block(&self) -> &[Instruction] {
+        self
+    }
+}
+
+/// The enum of instructions, and what follows from the names of their fields: a field `to` is written, `sum`, `sums`, `best`
+/// and `place` are read and written, `variable`, `begin`, `stop` and `pair` are set by a loop for its turns, and all others
+/// are read.
+macro_rules! instructions {
+    (
+        $(#[$meta:meta])*
+        pub enum Instruction;
+        $($(#[$of_family:meta])* $family:ident {
+            $($(#[$doc:meta])* $name:ident $({ $($field:ident: $ty:ty),* $(,)? })?,)*
+        })*
+    ) => {
+        $(#[$meta])*
+        pub enum Instruction {
+            $($($(#[$doc])* $name $({ $($field: $ty),* })?,)*)*
+        }
+
+        /// Family of instructions: consumers take one family each in a function of its own.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Family {
+            $($(#[$of_family])* $family,)*
+        }
+
+        use $crate::program::registers::{Operand, how};
+
+        impl Instruction {
+            /// The family.
+            #[inline(always)]
+            pub fn family(&self) -> Family {
+                match self {
+                    $($(Self::$name $({ $($field: _),* })? => Family::$family,)*)*
+                }
+            }
+
+            /// Calls `f` on every register that the instruction itself uses, and not those in its blocks: those that it reads
+            /// first.
+            pub fn registers(&self, f: &mut dyn FnMut($crate::program::Register, $crate::program::Use)) {
+                match self {
+                    $($(Self::$name $({ $($field),* })? => {
+                        $($($field.registers(&mut |r| f(r, how!($field)));)*)?
+                    })*)*
+                }
+            }
+
+            /// Gives registers other numbers.
+            pub fn renumber(&mut self, f: &mut dyn FnMut($crate::program::Register) -> u32) {
+                match self {
+                    $($(Self::$name $({ $($field),* })? => {
+                        $($($field.renumber(f);)*)?
+                    })*)*
+                }
+            }
+
+            /// The blocks in the instruction.
+            pub fn blocks(&self) -> impl Iterator<Item = &[Self]> {
+                let blocks: Vec<&[Self]> = match self {
+                    $($(Self::$name $({ $($field),* })? => vec![$($($field.block()),*)?],)*)*
+                };
+                blocks.into_iter().filter(|block| !block.is_empty())
+            }
+        }
+    };
+}
+
+macro_rules! how {
+    (to) => {
+        $crate::program::Use::Write
+    };
+    (sum) => {
+        $crate::program::Use::Update
+    };
+    (sums) => {
+        $crate::program::Use::Update
+    };
+    (best) => {
+        $crate::program::Use::Update
+    };
+    (place) => {
+        $crate::program::Use::Update
+    };
+    (variable) => {
+        $crate::program::Use::Turn
+    };
+    (begin) => {
+        $crate::program::Use::Turn
+    };
+    (stop) => {
+        $crate::program::Use::Turn
+    };
+    (pair) => {
+        $crate::program::Use::Turn
+    };
+    ($other:ident) => {
+        $crate::program::Use::Read
+    };
+}
+
+pub(super) use {how, instructions};
+
+impl Instruction {
+    /// Whether it is an addition, which is done entry by entry, behind all else that is done for several entries of clusters:
+    /// two may be of one cluster.
+    pub fn is_addition(&self) -> bool {
+        matches!(self, Self::Sum { .. } | Self::SumOfProduct { .. } | Self::AddInClusters { .. })
     }
 
     /// The loop over the pairs of an [`Instruction::Strip`] that takes all channels of one pair after those of another; none
     /// for other instructions.
     pub fn pair_by_pair(&self) -> Option<Self> {
-        let Self::Strip { pair, pairs, before, sums, variable, from, to, body, after } = self else {
+        let Self::Strip { pair, pairs, before, sums, variable, from, end, body, after } = self else {
             return None;
         };
         let mut of_pair = before.clone();
         of_pair.extend(sums.iter().map(|to| Self::Fill { x: 0.0, to: *to }));
         let (body, single, entries) = (body.clone(), false, None);
-        of_pair.push(Self::Lanes { variable: *variable, from: *from, to: *to, single, entries, body });
+        of_pair.push(Self::Lanes { variable: *variable, from: *from, end: *end, single, entries, body });
         of_pair.extend_from_slice(after);
-        let [from, to] = *pairs;
-        Some(Self::For { variable: *pair, from, to, body: of_pair })
-    }
-
-    /// Calls `f` on every register on lanes that the instruction itself uses: those that it reads first.
-    pub fn lane_registers(&mut self, f: &mut dyn FnMut(Register<'_>, Use)) {
-        use Instruction as I;
-        use Register as R;
-        use Use::{Read, Update, Write};
-        match self {
-            I::Copy { .. }
-            | I::Unary { .. }
-            | I::Combine { .. }
-            | I::Select { .. }
-            | I::ToReal { .. }
-            | I::ToInteger { .. }
-            | I::CopyInteger { .. }
-            | I::Integers { .. }
-            | I::Compare { .. }
-            | I::CompareIntegers { .. }
-            | I::IsFinite { .. }
-            | I::Conditions { .. }
-            | I::Not { .. }
-            | I::SetCondition { .. }
-            | I::CopyCondition { .. }
-            | I::Attribute { .. }
-            | I::IntegerAttribute { .. }
-            | I::InCluster { .. }
-            | I::Size { .. }
-            | I::IsAsked { .. }
-            | I::LoadDouble { .. }
-            | I::Load { .. }
-            | I::LoadInt { .. }
-            | I::Entry { .. }
-            | I::Shift { .. }
-            | I::Put { .. }
-            | I::Add { .. }
-            | I::ClearChannels { .. }
-            | I::Partial { .. }
-            | I::SharedLoad { .. }
-            | I::SharedStore { .. }
-            | I::SharedLoadInt { .. }
-            | I::SharedStoreInt { .. }
-            | I::Atomic { .. }
-            | I::Raise { .. }
-            | I::Mesh { .. }
-            | I::WaveSystem { .. }
-            | I::ShapeNumber { .. }
-            | I::Splines { .. }
-            | I::Weight { .. }
-            | I::Node { .. }
-            | I::InPlanes { .. }
-            | I::Reaches { .. }
-            | I::Wave { .. }
-            | I::LineIndex { .. }
-            | I::If { .. }
-            | I::For { .. }
-            | I::Loop { .. }
-            | I::Break
-            | I::Continue
-            | I::NextRow
-            | I::Segments { .. }
-            | I::Lanes { .. }
-            | I::Strip { .. }
-            | I::Lines { .. }
-            | I::Count { .. }
-            | I::Clear { .. }
-            | I::Pick { .. }
-            | I::AddTo { .. } => {}
-            I::Splat { to, .. }
-            | I::Fill { to, .. }
-            | I::LoadLanes { to, .. }
-            | I::LoadChannels { to, .. }
-            | I::LoadInts { to, .. }
-            | I::Places { to, .. }
-            | I::Weights { to, .. }
-            | I::NodeLoad { to, .. }
-            | I::LineField { to, .. }
-            | I::LoadInClusters { to, .. }
-            | I::Filled { to, .. } => f(R::Vector(to), Write),
-            I::CopyLanes { from, to } => {
-                f(R::Vector(from), Read);
-                f(R::Vector(to), Write);
-            }
-            I::UnaryLanes { x, to, .. } => {
-                f(R::Vector(x), Read);
-                f(R::Vector(to), Write);
-            }
-            I::CombineLanes { x, y, to, .. } => {
-                f(R::Vector(x), Read);
-                f(R::Vector(y), Read);
-                f(R::Vector(to), Write);
-            }
-            I::FusedLanes { x, y, z, to, .. } => {
-                f(R::Vector(x), Read);
-                f(R::Vector(y), Read);
-                f(R::Vector(z), Read);
-                f(R::Vector(to), Write);
-            }
-            I::PairLanes { x, to, .. } => {
-                f(R::Vector(x), Read);
-                to.iter_mut().for_each(|to| f(R::Vector(to), Write));
-            }
-            I::CompareLanes { x, y, to, .. } => {
-                f(R::Vector(x), Read);
-                f(R::Vector(y), Read);
-                f(R::Mask(to), Write);
-            }
-            I::MaskOf { to, .. } => f(R::Mask(to), Write),
-            I::Masks { x, y, to, .. } => {
-                f(R::Mask(x), Read);
-                f(R::Mask(y), Read);
-                f(R::Mask(to), Write);
-            }
-            I::NotMask { x, to } => {
-                f(R::Mask(x), Read);
-                f(R::Mask(to), Write);
-            }
-            I::SelectLanes { mask, x, y, to } => {
-                f(R::Mask(mask), Read);
-                f(R::Vector(x), Read);
-                f(R::Vector(y), Read);
-                f(R::Vector(to), Write);
-            }
-            I::Sum { x, sum, .. } => {
-                f(R::Vector(x), Read);
-                f(R::Vector(sum), Update);
-            }
-            I::SumOfProduct { x, y, sum, .. } => {
-                f(R::Vector(x), Read);
-                f(R::Vector(y), Read);
-                f(R::Vector(sum), Update);
-            }
-            I::Best { x, at, best, place } => {
-                f(R::Vector(x), Read);
-                f(R::Vector(at), Read);
-                f(R::Vector(best), Update);
-                f(R::Vector(place), Update);
-            }
-            I::BestOf { lanes, places, .. } => {
-                f(R::Vector(lanes), Read);
-                f(R::Vector(places), Read);
-            }
-            I::Total { x, .. } | I::Spill { x, .. } => f(R::Vector(x), Read),
-            I::SpillMask { x, .. } => f(R::Mask(x), Read),
-            I::LoadLanes3 { to, .. } | I::LoadInts3 { to, .. } => {
-                to.iter_mut().for_each(|to| f(R::Vector(to), Write));
-            }
-            I::Gather { index, to, .. } | I::GatherInts { index, to, .. } => {
-                f(R::Indices(index), Read);
-                f(R::Vector(to), Write);
-            }
-            I::Gather3 { index, to, .. } => {
-                f(R::Indices(index), Read);
-                to.iter_mut().for_each(|to| f(R::Vector(to), Write));
-            }
-            I::GatherTable { rows, columns, to, .. } => {
-                f(R::Indices(rows), Read);
-                f(R::Indices(columns), Read);
-                f(R::Vector(to), Write);
-            }
-            I::LoadIndices { to, .. } | I::LoadIndicesInClusters { to, .. } => f(R::Indices(to), Write),
-            I::Lookup { index, to, .. } => {
-                f(R::Indices(index), Read);
-                f(R::Indices(to), Write);
-            }
-            I::Shifts { entries, to, .. } => {
-                entries.iter_mut().for_each(|entries| f(R::Indices(entries), Read));
-                to.iter_mut().for_each(|to| f(R::Vector(to), Write));
-            }
-            I::PlacesIn { rows, entries, to, .. } => {
-                f(R::Indices(rows), Read);
-                f(R::Indices(entries), Read);
-                f(R::Vector(to), Write);
-            }
-            I::StoreLanes { x, .. }
-            | I::AddEntries { x, .. }
-            | I::AddConsecutive { x, .. }
-            | I::NodeAdd { x, .. } => f(R::Vector(x), Read),
-            I::AddChannels { x, y, .. } => {
-                f(R::Vector(x), Read);
-                y.iter_mut().for_each(|y| f(R::Vector(y), Read));
-            }
-            I::AddInClusters { terms, .. } => {
-                for Term { x, y, .. } in terms {
-                    f(R::Vector(x), Read);
-                    y.iter_mut().for_each(|y| f(R::Vector(y), Read));
-                }
-            }
-            I::Scatter { index, x, .. } => {
-                f(R::Indices(index), Read);
-                f(R::Vector(x), Read);
-            }
-            I::ScatterTable { rows, columns, x, .. } => {
-                f(R::Indices(rows), Read);
-                f(R::Indices(columns), Read);
-                f(R::Vector(x), Read);
-            }
-        }
+        let [from, end] = *pairs;
+        Some(Self::For { variable: *pair, from, end, body: of_pair })
     }
 }

@@ -29,7 +29,7 @@ pub fn lower_clusters(kernel: &Kernel, clusters: &Clusters, of_part: &Layout) ->
     l.begin();
     l.cluster_run(clusters, &phase, variable);
     let body = l.end();
-    l.emit(I::For { variable, from, to, body });
+    l.emit(I::For { variable, from, end: to, body });
     l.done()
 }
 
@@ -92,10 +92,10 @@ impl<'a> Lowering<'a> {
         let body = self.end();
         self.lanes = None;
         let entries = Some(ClusterArray::Entries.behind(slots));
-        self.emit(I::Lanes { variable: entry, from: begin, to: stop, single: false, entries, body });
+        self.emit(I::Lanes { variable: entry, from: begin, end: stop, single: false, entries, body });
         self.add_totals(&sums);
         let body = self.end();
-        self.emit(I::Segments { begin, stop, from: start, to: end, entries: true, body });
+        self.emit(I::Segments { begin, stop, from: start, end, entries: true, body });
         let width = clusters.sums.len();
         for (component, s) in clusters.sums.iter().enumerate() {
             let row = self.in_cluster(width, component);
@@ -146,7 +146,7 @@ impl<'a> Lowering<'a> {
             of_columns.entry(component).or_default().push(Term { x, y, minus: sign == '-' });
         }
         for (component, terms) in of_columns {
-            self.emit(I::AddInClusters { slot, width, component, terms });
+            self.emit(I::AddInClusters { slot, width, component, terms: terms.into() });
         }
         self.paired.pop();
     }

@@ -17,7 +17,7 @@ pub fn lower_imperative(kernel: &Kernel, body: &Body, layout: &Layout) -> Progra
     l.vars = body.types.iter().map(|ty| l.variable(*ty)).collect();
     l.block(&body.stmts, row);
     let body = l.open.pop().unwrap_or_default();
-    l.program.body = vec![I::For { variable: row, from, to, body }];
+    l.program.body = vec![I::For { variable: row, from, end: to, body }];
     l.program
 }
 

@@ -51,11 +51,11 @@ impl<'a> Lowering<'a> {
         self.begin();
         let sums = self.clear_sums(&sums);
         let (variable, body) = self.turn_on_lanes(id, body, sums.clone(), &bests);
-        self.emit(I::Lanes { variable, from: begin, to: stop, single: false, entries: None, body });
+        self.emit(I::Lanes { variable, from: begin, end: stop, single: false, entries: None, body });
         self.add_totals(&sums);
         let segment = self.end();
         let (from, to) = bounds;
-        self.emit(I::Segments { begin, stop, from, to, entries: false, body: segment });
+        self.emit(I::Segments { begin, stop, from, end: to, entries: false, body: segment });
         self.end_bests(&bests);
     }
 

@@ -209,7 +209,7 @@ impl<'a> Lowering<'a> {
         self.block(body);
         let body = self.end();
         self.set_within(false);
-        self.emit(I::Lanes { variable, from, to, single: false, entries: None, body });
+        self.emit(I::Lanes { variable, from, end: to, single: false, entries: None, body });
     }
 
     fn set_within(&mut self, within: bool) {

@@ -209,7 +209,7 @@ impl<'a> Lowering<'a> {
         self.begin();
         self.block(self.b.stmts());
         let body = self.end();
-        self.emit(Instruction::For { variable: row, from, to, body });
+        self.emit(Instruction::For { variable: row, from, end: to, body });
         for (n, x) in self.reductions.clone().into_iter().enumerate() {
             self.emit(Instruction::Partial { n, x });
         }

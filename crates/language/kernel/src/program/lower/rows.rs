@@ -137,7 +137,7 @@ pub(super) fn lower(kernel: &Kernel, part: &Part, of_part: &Layout) -> Program {
             l.ahead(&lines);
             l.all_rows((begin, stop), b.stmts());
             let body = l.end();
-            l.emit(I::Lines { begin, stop, from, to, shape, body });
+            l.emit(I::Lines { begin, stop, from, end: to, shape, body });
         }
     }
     for (n, x) in l.reductions_on_lanes.clone().into_iter().enumerate() {
@@ -161,6 +161,6 @@ impl<'a> Lowering<'a> {
 
     fn all_rows(&mut self, rows: (super::Integer, super::Integer), stmts: &'a [Stmt]) {
         let (variable, body) = self.turn_on_lanes(ROWS, stmts, BTreeMap::new(), &BTreeMap::new());
-        self.emit(I::Lanes { variable, from: rows.0, to: rows.1, single: false, entries: None, body });
+        self.emit(I::Lanes { variable, from: rows.0, end: rows.1, single: false, entries: None, body });
     }
 }

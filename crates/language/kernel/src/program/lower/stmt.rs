@@ -216,6 +216,6 @@ impl<'a> Lowering<'a> {
             }
         }
         let body = self.end();
-        self.emit(I::For { variable, from, to, body });
+        self.emit(I::For { variable, from, end: to, body });
     }
 }

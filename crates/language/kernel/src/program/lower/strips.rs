@@ -103,10 +103,10 @@ impl<'a> Lowering<'a> {
         let of_strip = self.end();
         self.lanes = None;
         self.paired = outside;
-        self.emit(I::Lanes { variable, from: begin, to: stop, single: true, entries: None, body: of_strip });
+        self.emit(I::Lanes { variable, from: begin, end: stop, single: true, entries: None, body: of_strip });
         self.add_totals(&sums);
         let segment = self.end();
-        self.emit(I::Segments { begin, stop, from, to, entries: false, body: segment });
+        self.emit(I::Segments { begin, stop, from, end: to, entries: false, body: segment });
         self.end_bests(&bests);
     }
 
@@ -126,7 +126,7 @@ impl<'a> Lowering<'a> {
         }
         for m in &all.sums {
             let room = self.new_room();
-            self.emit(I::Clear { room });
+            self.emit(I::Clear { to: room });
             spilled.sums.insert(*m, room);
         }
         let pairs = self.new_integer();
@@ -187,9 +187,9 @@ impl<'a> Lowering<'a> {
         let after = self.end();
         self.variables.insert(id, first);
         let (pairs, sums) = ([zero, pairs], lanes.into_values().collect());
-        self.emit(I::Strip { pair, pairs, before, sums, variable, from: begin, to: stop, body, after });
+        self.emit(I::Strip { pair, pairs, before, sums, variable, from: begin, end: stop, body, after });
         let segment = self.end();
-        self.emit(I::Segments { begin, stop, from, to, entries: false, body: segment });
+        self.emit(I::Segments { begin, stop, from, end: to, entries: false, body: segment });
     }
 
     fn is_not_zero(&mut self, x: super::Scalar) -> Single {
@@ -204,7 +204,7 @@ impl<'a> Lowering<'a> {
             let to = self.new_scalar();
             self.emit(I::Total { x: *x, to });
             match spilled.sums.get(m) {
-                Some(room) => self.emit(I::AddTo { room: *room, at: pair, x: to }),
+                Some(room) => self.emit(I::AddTo { sum: *room, at: pair, x: to }),
                 None => {
                     let sum = self.sums[m];
                     self.emit(I::Combine { op: Combine::Add, x: sum, y: to, to: sum });
