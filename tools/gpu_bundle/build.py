@@ -91,12 +91,13 @@ def programs(folder: Path) -> list[bytes]:
     said = run("cargo", "test", *tested, "--no-run", "--message-format=json", stdout=subprocess.PIPE).stdout
     messages = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     made = {(m["manifest_path"], m["target"]["name"]): m["executable"] for m in messages if m.get("executable")}
+    crates = {manifest.parent.name: manifest for manifest in (ROOT / "crates").rglob("Cargo.toml")}
     folder.mkdir()
     binaries = []
     for name, (package, target) in PROGRAMS.items():
-        crate = ROOT if package == "madelung" else ROOT / "crates" / package.removeprefix("madelung-")
+        crate = ROOT / "Cargo.toml" if package == "madelung" else crates[package.removeprefix("madelung-")]
         stripped = folder / name
-        run("strip", "-o", str(stripped), made[str(crate / "Cargo.toml"), target])
+        run("strip", "-o", str(stripped), made[str(crate), target])
         binaries.append(stripped.read_bytes())
         (folder / f"{name}.xz").write_bytes(lzma.compress(binaries[-1], preset=6))
         stripped.unlink()

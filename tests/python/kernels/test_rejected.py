@@ -198,8 +198,9 @@ RUST = re.compile(
 def messages():
     """The compiler's messages, with words where values go."""
     # Imports are written by the translator, and never by who defines a kernel.
-    files = [f for f in (ROOT / "crates/language/kernel/src/lower").rglob("*.rs") if f.name != "imports.rs"]
-    files += [*(ROOT / "crates/language/kernel/src").glob("*.rs"), *(ROOT / "crates/language/kernel/src/mirror").glob("*.rs")]
+    source = ROOT / "crates/language/kernel/src"
+    files = [f for f in (source / "lower").rglob("*.rs") if f.name != "imports.rs"]
+    files += [*source.glob("*.rs"), *(source / "mirror").glob("*.rs")]
     for file in sorted(files):
         text = re.sub(r"^\s*//.*$", "", file.read_text(), flags=re.MULTILINE)
         for literal in re.findall(r'"((?:[^"\\]|\\.)*)"', text, flags=re.DOTALL):

@@ -35,7 +35,7 @@ pub(super) enum Link {
     Store(Vector),
 }
 
-/// How often registers on lanes are written and read in a program.
+/// How often registers are written and read in a program.
 #[derive(Default)]
 pub(super) struct Counts(HashMap<Register, [usize; 2]>);
 

@@ -26,7 +26,6 @@ pub use line::Line;
 pub use madelung_kernel::ir::Function;
 
 use machine::Machine;
-#[cfg(not(all(target_arch = "x86_64", feature = "one-isa")))]
 use madelung_lanes::lanes::{Portable32, Portable64};
 use madelung_lanes::{Isa, LaunchAbi};
 use world::{Narrow, Wide};
@@ -64,24 +63,20 @@ macro_rules! of_isa {
     };
 }
 
-#[cfg(not(all(target_arch = "x86_64", feature = "one-isa")))]
 const PORTABLE: OfIsa = of_isa!(Portable32, Portable64, f64);
 
-#[cfg(all(target_arch = "x86_64", feature = "one-isa"))]
-fn of(_: Isa) -> OfIsa {
-    use madelung_lanes::lanes::{Avx2F32, Avx2F64};
-    of_isa!(Avx2F32, Avx2F64, Avx2F64, "avx2,fma")
-}
-
-#[cfg(all(target_arch = "x86_64", not(feature = "one-isa")))]
+#[cfg(target_arch = "x86_64")]
 fn of(isa: Isa) -> OfIsa {
-    use madelung_lanes::lanes::{Avx2F32, Avx2F64, Avx512F32, Avx512F64};
+    use madelung_lanes::lanes::{Avx2F32, Avx2F64};
+    #[cfg(not(feature = "one-isa"))]
+    use madelung_lanes::lanes::{Avx512F32, Avx512F64};
     match isa {
         Isa::Portable => PORTABLE,
-        Isa::Avx2 => of_isa!(Avx2F32, Avx2F64, Avx2F64, "avx2,fma"),
+        #[cfg(not(feature = "one-isa"))]
         Isa::Avx512 => {
             of_isa!(Avx512F32, Avx512F64, Avx512F64, "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")
         }
+        _ => of_isa!(Avx2F32, Avx2F64, Avx2F64, "avx2,fma"),
     }
 }
 
@@ -93,7 +88,8 @@ fn of(_: Isa) -> OfIsa {
 /// Runs a program.
 ///
 /// # Safety
-/// As for a [`madelung_lanes::Run`] of the part that the program is of; the processor has the instruction set.
+/// As for a [`madelung_lanes::Run`] of the part whose program, as [`madelung_kernel::program`] lowers it, the line is made of;
+/// the processor has the instruction set.
 pub unsafe fn run(
     line: &Line,
     single: bool,

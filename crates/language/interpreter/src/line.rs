@@ -315,7 +315,7 @@ fn allocate(steps: &mut [Step], turns: &[(usize, usize)]) -> [(Class, usize); 3]
     for (n, step) in steps.iter_mut().enumerate() {
         for i in step.instructions() {
             i.registers(&mut |r, _| {
-                if OF_VECTORS.contains(&r.0) {
+                if r.0.is_each() {
                     spans.entry(r).or_insert((n, n)).1 = n;
                 }
             });

@@ -148,7 +148,7 @@ impl<W: World> Machine<'_, W> {
                     Fused::Subtracted => each!(self, to; x = x, y = y, z = z; (-x).mul_add(y, z)),
                     Fused::Sub => each!(self, to; x = x, y = y, z = z; x.mul_add(y, -z)),
                 },
-                I::PairLanes { pair, x, to } => self.pair_lanes(pair, x, to),
+                I::PairLanes { of, x, to } => self.pair_lanes(of, x, to),
                 I::CompareLanes { op, x, y, to } => {
                     let (to, x, y) = (self.mask(to), self.vector(x), self.vector(y));
                     macro_rules! compared {

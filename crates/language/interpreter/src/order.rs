@@ -64,7 +64,8 @@ impl Found<'_> {
             | I::AddInClusters { slot, component, .. }
             | I::NodeAdd { slot, component, .. } => (To::Array(*slot), Some(*component as i64)),
             i => {
-                let repeats = matches!(i, I::For { .. } | I::Loop { .. } | I::Segments { .. });
+                let repeats =
+                    matches!(i, I::For { .. } | I::Loop { .. } | I::Segments { .. } | I::Strip { .. });
                 for i in i.blocks().flatten() {
                     self.instruction(i, None, repeated || repeats);
                 }

@@ -5,6 +5,7 @@
 use crate::wanted::{self, Wanted};
 use madelung_core::runtime::{Code, Isa, LaunchAbi};
 use madelung_interpreter::{self as interpreter, Line};
+use madelung_kernel::describe::{self, Width};
 use madelung_kernel::program::Program;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -26,8 +27,8 @@ pub struct PartCode {
     pub part: usize,
     /// The program.
     pub program: Program,
-    /// Whether the kernel asks for small code: lanes of one for f32, four at most for f64, as `kernels!` gives it.
-    small: bool,
+    /// Whether it runs on few lanes ([`Isa::of_few_lanes`]).
+    few: bool,
     line: OnceLock<Line>,
     /// Machine code, null where there is none: for f32 and f64 arrays, by instruction set.
     machine: [[AtomicPtr<()>; 3]; 2],
@@ -36,14 +37,11 @@ pub struct PartCode {
 }
 
 impl PartCode {
-    pub(crate) fn new(
-        (source, name): (&'static str, String),
-        (form, part): (usize, usize),
-        program: Program,
-        small: bool,
-    ) -> Self {
-        let (line, machine, interpreted) = Default::default();
-        Self { source, name, form, part, program, small, line, machine, interpreted }
+    pub(crate) fn new(source: &'static str, (form, part): (usize, usize), code: describe::Code) -> Self {
+        let describe::Code { name, program, width } = code;
+        let (few, line, machine, interpreted) =
+            (width == Width::Few, <_>::default(), <_>::default(), <_>::default());
+        Self { source, name, form, part, program, few, line, machine, interpreted }
     }
 
     /// Asks for machine code, once, after some time in the interpreter.
@@ -58,7 +56,7 @@ impl PartCode {
 
     /// The instruction set whose lanes the part runs on where an [`Isa`] is asked for.
     pub fn isa(&self, single: bool, isa: Isa) -> Isa {
-        if self.small { isa.of_few_lanes(single) } else { isa }
+        if self.few { isa.of_few_lanes(single) } else { isa }
     }
 
     /// Whether there is machine code for f32 arrays (`single`) or f64 arrays on lanes of an instruction set.

@@ -5,8 +5,8 @@
 use crate::source::lowered;
 use crate::{Function, PartCode, SourceError};
 use madelung_core::runtime as rt;
-use madelung_kernel::describe::{Form, Part, describe};
-use madelung_kernel::lower::Source;
+use madelung_kernel::describe::{Form, Part};
+use madelung_kernel::ir::Kernel;
 use rustc_hash::FxHashMap as HashMap;
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
@@ -69,7 +69,7 @@ pub fn kernels_with(source: &str, functions: &[Function]) -> Result<&'static [Ma
     if let Some(made) = all.get(&text) {
         return Ok(made);
     }
-    let made = leak(lowered(source, functions, |of| made(of, source))?);
+    let made = leak(lowered(source, functions, |of, forms| made(&of.kernel, forms, source))?);
     all.insert(text, made);
     Ok(made)
 }
@@ -83,11 +83,10 @@ fn leaked(text: &str) -> &'static str {
     Box::leak(text.to_string().into_boxed_str())
 }
 
-fn made(source: &Source, text: &str) -> syn::Result<Made> {
-    let (kernel, small, text) = (&source.kernel, source.options.small, leaked(text));
-    let mut codes = vec![];
-    let forms = describe(source)?.into_iter().enumerate();
-    let forms = leak(forms.map(|(n, of)| form(text, n, of, small, &mut codes)).collect());
+fn made(kernel: &Kernel, forms: Vec<Form>, text: &str) -> Made {
+    let (text, mut codes) = (leaked(text), vec![]);
+    let forms = forms.into_iter().enumerate().map(|(n, of)| form(text, n, of, &mut codes)).collect();
+    let forms = leak(forms);
     let params =
         leak(kernel.params.iter().map(|p| rt::Param { name: leaked(&p.name), kind: p.kind }).collect());
     let dims = leak(kernel.dims.iter().map(|dim| leaked(dim)).collect());
@@ -100,13 +99,13 @@ fn made(source: &Source, text: &str) -> syn::Result<Made> {
     };
     let found = with(leak(kernel.queries.clone()));
     let listed = if kernel.queries.is_empty() { found } else { with(&[]) };
-    Ok(Made { kernel: found, listed, parts: codes })
+    Made { kernel: found, listed, parts: codes }
 }
 
-fn form(text: &'static str, n: usize, of: Form, small: bool, codes: &mut Vec<&'static PartCode>) -> rt::Form {
+fn form(text: &'static str, n: usize, of: Form, codes: &mut Vec<&'static PartCode>) -> rt::Form {
     let Form { member, lists, uniform, gradients, parts } = of;
     let parts = parts.into_iter().enumerate();
-    let parts = parts.map(|(p, of)| part(text, (n, p), of, (uniform, small), codes)).collect();
+    let parts = parts.map(|(p, of)| part(text, (n, p), of, uniform, codes)).collect();
     rt::Form { member, lists, uniform, gradients: gradients.map(leak), parts: leak(parts) }
 }
 
@@ -114,12 +113,12 @@ fn part(
     text: &'static str,
     place: (usize, usize),
     of: Part,
-    (uniform, small): (bool, bool),
+    uniform: bool,
     codes: &mut Vec<&'static PartCode>,
 ) -> rt::Part {
-    let name = leaked(&of.name);
-    let mut run = |name: String, program, small| {
-        let code: &PartCode = Box::leak(Box::new(PartCode::new((text, name), place, program, small)));
+    let name = leaked(&of.code.name);
+    let mut run = |code| {
+        let code: &PartCode = Box::leak(Box::new(PartCode::new(text, place, code)));
         codes.push(code);
         rt::EntryPoints::Made(code)
     };
@@ -136,7 +135,7 @@ fn part(
         places: of.places,
         planes: of.planes,
         uniform,
-        run: run(of.name, of.program, small && !of.is_scalar),
+        run: run(of.code),
         clusters: of.clusters.map(|c| rt::ClusterForm {
             list: c.list,
             positions: c.positions,
@@ -144,8 +143,8 @@ fn part(
             packed: leak(c.packed),
             without: leak(c.without),
             sums: c.sums,
-            pairs: run(format!("{name}_clusters"), c.pairs, false),
-            rows: run(format!("{name}_rows"), c.rows, false),
+            pairs: run(c.pairs),
+            rows: run(c.rows),
         }),
         cuda: rt::Cuda {
             name,

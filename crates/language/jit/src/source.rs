@@ -1,6 +1,7 @@
 //! From text to lowered kernels, with errors at their places in the text.
 
 use crate::Function;
+use madelung_kernel::describe::{Form, describe};
 use madelung_kernel::ir::Kernel;
 use madelung_kernel::lower::imports::{imported, imports};
 use madelung_kernel::lower::{Source, lower_block};
@@ -54,11 +55,14 @@ impl From<syn::Error> for SourceError {
 pub(crate) fn lowered<T: Send>(
     text: &str,
     functions: &[Function],
-    f: impl Fn(&Source) -> syn::Result<T> + Sync,
+    f: impl Fn(&Source, Vec<Form>) -> T + Sync,
 ) -> Result<Vec<T>, SourceError> {
     let work = || -> syn::Result<Vec<T>> {
         let file = syn::parse_str::<syn::File>(text)?;
-        block(file, functions)?.iter().map(&f).collect()
+        let sources = block(file, functions)?;
+        // All are derived before any is kept.
+        let forms = sources.iter().map(describe).collect::<syn::Result<Vec<_>>>()?;
+        Ok(sources.iter().zip(forms).map(|(source, forms)| f(source, forms)).collect())
     };
     std::thread::scope(|scope| {
         let done = scope.spawn(|| work().map_err(SourceError::from)).join();
@@ -72,12 +76,12 @@ pub(crate) fn lowered<T: Send>(
 /// # Errors
 /// As [`crate::kernels`].
 pub fn lowered_text(source: &str) -> Result<Vec<String>, SourceError> {
-    lowered(source, &[], |of| {
+    lowered(source, &[], |of, _| {
         let Source { kernel, imperative, options, docs: _, visibility: _, ident: _ } = of;
         let Kernel { name, dims, index, params, queries, body } = kernel;
         let values: Vec<_> = (0..body.len()).map(|v| (body.op(v), body.ty(v))).collect();
         let declared = (name, dims, index, params, queries, options);
-        Ok(format!("{:#?}", (declared, body.stmts(), values, &body.templates, imperative)))
+        format!("{:#?}", (declared, body.stmts(), values, &body.templates, imperative))
     })
 }
 

@@ -30,11 +30,34 @@ pub struct Form {
     pub parts: Vec<Part>,
 }
 
+/// The lanes of a program's machine code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Width {
+    /// Those of every instruction set.
+    All,
+    /// Those of a kernel that is small rather than fast: one of f32, four of f64 at the most.
+    Few,
+    /// One, of the arrays' type.
+    One,
+    /// None: code of single numbers.
+    #[default]
+    None,
+}
+
+/// The code of a part, or of one phase of its cluster form.
+#[derive(Debug, Default)]
+pub struct Code {
+    /// A name that no other code of the kernel has.
+    pub name: String,
+    /// The program.
+    pub program: Program,
+    /// Its lanes.
+    pub width: Width,
+}
+
 /// One launch of a form: its arguments as in [`Layout`], slots by their positions, and its code.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// A name that no other part of the kernel has, which its CUDA function bears.
-    pub name: String,
     /// The dimension it runs over.
     pub index: usize,
     /// The batch of its rows, if there is one.
@@ -57,13 +80,11 @@ pub struct Part {
     pub places: bool,
     /// The mesh, where all that rows do is add to its nodes.
     pub planes: Option<ParamId>,
-    /// Whether the part has no lanes: it is of a kernel without adjoint.
-    pub is_scalar: bool,
-    /// The program.
-    pub program: Program,
+    /// The code.
+    pub code: Code,
     /// The cluster form, where there is one.
     pub clusters: Option<ClusterForm>,
-    /// The CUDA text.
+    /// The CUDA text, whose function has the name of the code.
     pub cuda: String,
     /// The division of work among several CUDA threads of a row.
     pub division: Division,
@@ -86,10 +107,18 @@ pub struct ClusterForm {
     pub without: Vec<(ParamId, Role)>,
     /// Sums per atom.
     pub sums: usize,
-    /// The program of the first phase, over clusters.
-    pub pairs: Program,
-    /// The program of the second phase, over rows.
-    pub rows: Program,
+    /// The first phase, over clusters.
+    pub pairs: Code,
+    /// The second phase, over rows.
+    pub rows: Code,
+}
+
+impl Part {
+    /// All code, in an order that numbers it among the code of its kernel.
+    pub fn into_code(self) -> impl Iterator<Item = Code> {
+        let of_clusters = self.clusters.into_iter().flat_map(|c| [c.pairs, c.rows]);
+        std::iter::once(self.code).chain(of_clusters)
+    }
 }
 
 /// The forms of a kernel.
@@ -111,7 +140,7 @@ pub fn describe(source: &Source) -> syn::Result<Vec<Form>> {
     let described = |form: forms::Form| {
         let parts = form.parts.iter().zip(&form.clusters).enumerate();
         let parts = parts.map(|(n, (p, clusters))| {
-            part(kernel, format!("{}_{}_{n}", kernel.name, form.name), p, clusters.as_ref())
+            part(source, format!("{}_{}_{n}", kernel.name, form.name), p, clusters.as_ref())
         });
         let parts = parts.collect();
         let forms::Form { member, lists, uniform, gradients, .. } = form;
@@ -120,7 +149,8 @@ pub fn describe(source: &Source) -> syn::Result<Vec<Form>> {
     Ok(forms.into_iter().map(described).collect())
 }
 
-fn part(kernel: &Kernel, name: String, part: &mirror::Part, clusters: Option<&Clusters>) -> Part {
+fn part(source: &Source, name: String, part: &mirror::Part, clusters: Option<&Clusters>) -> Part {
+    let kernel = &source.kernel;
     let layout = Layout::new(kernel, part);
     let divided = Divided::new(&part.body, &layout);
     let records = Records::new(kernel, &part.body, &layout);
@@ -135,11 +165,19 @@ fn part(kernel: &Kernel, name: String, part: &mirror::Part, clusters: Option<&Cl
         packed: of.packed.clone(),
         without: of.without.iter().copied().collect(),
         sums: of.sums.len(),
-        pairs: lower_clusters(kernel, of, &layout),
-        rows: lower_rows(kernel, of, &layout),
+        pairs: Code {
+            name: format!("{name}_clusters"),
+            program: lower_clusters(kernel, of, &layout),
+            width: Width::All,
+        },
+        rows: Code {
+            name: format!("{name}_rows"),
+            program: lower_rows(kernel, of, &layout),
+            width: Width::One,
+        },
     };
+    let width = if source.options.small { Width::Few } else { Width::All };
     Part {
-        name,
         index: part.index,
         batch: layout.batch,
         scattered,
@@ -149,9 +187,8 @@ fn part(kernel: &Kernel, name: String, part: &mirror::Part, clusters: Option<&Cl
         loops: layout.loops,
         places: layout.places,
         planes: layout.planes,
-        is_scalar: false,
-        program: lower(kernel, part, &layout),
         clusters: clusters.map(cluster_form),
+        code: Code { name, program: lower(kernel, part, &layout), width },
         cuda,
         division: divided.lanes,
         records: records.map(|r| (r.dim, r.width())),
@@ -166,13 +203,11 @@ fn scalar_part(kernel: &Kernel, body: &imperative::Body) -> Part {
     let name = format!("{}_value_0", kernel.name);
     Part {
         index: kernel.index,
-        is_scalar: true,
-        program: lower_imperative(kernel, body, &layout),
         cuda: cuda::imperative::function(kernel, body, &layout, &name),
         loops: layout.loops,
+        code: Code { name, program: lower_imperative(kernel, body, &layout), width: Width::None },
         slots: layout.slots,
         written: layout.written,
-        name,
         ..Part::default()
     }
 }

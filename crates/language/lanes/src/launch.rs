@@ -49,7 +49,7 @@ impl LaunchAbi {
 /// The launch's pointers are valid for the part's slots, as the backend checks before it calls.
 pub type Run = unsafe fn(&LaunchAbi, usize, usize, *mut f64);
 
-/// Code of a part that is made at run time.
+/// Code of a part that is interpreted, or made at run time.
 #[expect(unsafe_code, reason = "generated code promises what backends rely on")]
 pub trait Code: std::fmt::Debug + Sync {
     /// A [`Run`] for f32 arrays (`single`) or f64 arrays, on lanes of an instruction set.
@@ -69,7 +69,7 @@ pub enum EntryPoints {
         /// For f64 arrays.
         f64: [Run; 3],
     },
-    /// Made at run time.
+    /// Interpreted, or made at run time.
     Made(&'static dyn Code),
 }
 
@@ -94,7 +94,7 @@ impl std::fmt::Debug for EntryPoints {
 pub enum Entry {
     /// Compiled with the program.
     Compiled(Run),
-    /// Made at run time, with the arguments of [`Code::run`].
+    /// Interpreted, or made at run time, with the arguments of [`Code::run`].
     Made(&'static dyn Code, bool, Isa),
 }
 

@@ -1,5 +1,6 @@
 //! Runtime of the code that `kernels!` generates: SIMD lanes, special functions, atomics, splines, and the layout of a
-//! launch. Generated code knows this crate as `rt`.
+//! launch. Generated code knows this crate as `rt`, through
+//! `madelung_core::runtime`.
 
 mod atomics;
 mod clusters;

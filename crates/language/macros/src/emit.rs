@@ -1,11 +1,10 @@
 //! One kernel as Rust items.
 
-use madelung_kernel::describe::{ClusterForm, Form, Part, describe};
+use madelung_kernel::describe::{ClusterForm, Code, Form, Part, Width, describe};
 use madelung_kernel::forms::Member;
 use madelung_kernel::ir::Kernel;
 use madelung_kernel::lower::Source;
 use madelung_kernel::print::program::{self, Lanes};
-use madelung_kernel::program::Program;
 use proc_macro2::TokenStream;
 use quote::quote;
 use std::fmt::Write;
@@ -13,14 +12,14 @@ use std::fmt::Write;
 /// `text`: the source of the kernel alone.
 pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn::Result<TokenStream> {
     let small = source.options.small;
-    let mut code = Code { functions: String::new(), programs: 0 };
-    let forms: String = describe(source)?.iter().map(|form| form_text(form, small, &mut code)).collect();
+    let mut functions = Functions::default();
+    let forms: String = describe(source)?.iter().map(|form| form_text(form, &mut functions)).collect();
     let descriptor = descriptor(&source.kernel, &forms);
     let parse = |text: &str| {
         text.parse::<TokenStream>()
             .map_err(|e| syn::Error::new(source.ident.span(), format!("generated code: {e}\n{text}")))
     };
-    let (functions, descriptor) = (parse(&code.functions)?, parse(&descriptor)?);
+    let (functions, descriptor) = (parse(&functions.text)?, parse(&descriptor)?);
     // Every function of its own name: a module's, or the trait's own, which are inlined.
     let special = if small { quote!(outlined) } else { quote!(Lane) };
     let name = syn::Ident::new(&source.ident.to_string().to_uppercase(), source.ident.span());
@@ -42,45 +41,35 @@ pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn:
     })
 }
 
-/// The code of a kernel: functions, one for each program.
-struct Code {
-    functions: String,
-    /// The number of programs so far.
-    programs: usize,
+/// The functions of a kernel, one for each program.
+#[derive(Default)]
+struct Functions {
+    text: String,
+    count: usize,
 }
 
-/// The lanes of a function.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum On {
-    /// Those of every instruction set.
-    All,
-    /// One of f32, four of f64 at the most.
-    Few,
-    /// One, of either type.
-    One,
-}
-
-impl Code {
-    /// The entry points of a program.
-    fn entry_points(&mut self, program: &Program, name: &str, lanes: Lanes, on: On) -> String {
-        let n = self.programs;
-        self.programs += 1;
+impl Functions {
+    /// The entry points of a program. `compact`: as in [`Lanes::Any`].
+    fn entry_points(&mut self, code: &Code, compact: bool) -> String {
+        let (n, Code { name, program, width }) = (self.count, code);
+        self.count += 1;
         if cfg!(feature = "interpreted") {
             return format!("rt::EntryPoints::Made(&rt::Interpreted {{ source: SOURCE, program: {n} }})");
         }
-        self.functions += &program::function(program, name, lanes);
-        match on {
-            On::Few => format!("rt::small_entry_points!({name})"),
-            On::All => format!("rt::entry_points!({name})"),
-            On::One => {
+        let lanes = if *width == Width::None { Lanes::None } else { Lanes::Any { compact } };
+        self.text += &program::function(program, name, lanes);
+        match width {
+            Width::All => format!("rt::entry_points!({name})"),
+            Width::Few => format!("rt::small_entry_points!({name})"),
+            Width::One | Width::None => {
                 format!("rt::EntryPoints::Compiled {{ f32: [{name}::<f32>; 3], f64: [{name}::<f64>; 3] }}")
             }
         }
     }
 }
 
-fn form_text(form: &Form, small: bool, code: &mut Code) -> String {
-    let parts: String = form.parts.iter().map(|part| part_text(form, part, small, code)).collect();
+fn form_text(form: &Form, functions: &mut Functions) -> String {
+    let parts: String = form.parts.iter().map(|part| part_text(form, part, functions)).collect();
     let gradients = form.gradients.as_ref().map_or("None".into(), |params| format!("Some(&{params:?})"));
     format!(
         "rt::Form {{ member: rt::Member::{:?}, lists: rt::Lists::{:?}, uniform: {}, gradients: {gradients}, \
@@ -89,18 +78,14 @@ fn form_text(form: &Form, small: bool, code: &mut Code) -> String {
     )
 }
 
-fn part_text(form: &Form, p: &Part, small: bool, code: &mut Code) -> String {
+fn part_text(form: &Form, p: &Part, functions: &mut Functions) -> String {
     // The second order is most of the code, and lane types without SIMD registers take longest to compile.
     let compact = matches!(form.member, Member::SecondTangent | Member::GradientTangent);
-    let (lanes, on) = match p.is_scalar {
-        true => (Lanes::None, On::One),
-        false => (Lanes::Any { compact }, if small { On::Few } else { On::All }),
-    };
-    let run = code.entry_points(&p.program, &p.name, lanes, on);
-    let clusters = p.clusters.as_ref().map(|of| cluster_text(of, &p.name, code));
+    let run = functions.entry_points(&p.code, compact);
+    let clusters = p.clusters.as_ref().map(|of| cluster_text(of, functions));
     let clusters = clusters.map_or("None".into(), |text| format!("Some({text})"));
     let records = p.records.map(|(dim, width)| {
-        format!("Some(rt::Records {{ name: \"{}_records\", dim: {dim}, width: {width} }})", p.name)
+        format!("Some(rt::Records {{ name: \"{}_records\", dim: {dim}, width: {width} }})", p.code.name)
     });
     format!(
         "rt::Part {{ index: {}, batch: {:?}, slots: &{:?}, reductions: &{:?}, scattered: &{:?}, nodes: &{:?}, \
@@ -119,17 +104,15 @@ fn part_text(form: &Form, p: &Part, small: bool, code: &mut Code) -> String {
         p.planes,
         p.places,
         form.uniform,
-        p.name,
+        p.code.name,
         p.cuda,
         p.division,
         records.unwrap_or("None".into())
     )
 }
 
-fn cluster_text(c: &ClusterForm, name: &str, code: &mut Code) -> String {
-    let lanes = Lanes::Any { compact: false };
-    let pairs = code.entry_points(&c.pairs, &format!("{name}_clusters"), lanes, On::All);
-    let rows = code.entry_points(&c.rows, &format!("{name}_rows"), lanes, On::One);
+fn cluster_text(c: &ClusterForm, functions: &mut Functions) -> String {
+    let [pairs, rows] = [&c.pairs, &c.rows].map(|code| functions.entry_points(code, false));
     format!(
         "rt::ClusterForm {{ list: {}, positions: {}, cell: {:?}, packed: &{:?}, without: &{:?}, sums: {}, \
          pairs: {pairs}, rows: {rows} }}",

@@ -228,9 +228,9 @@ impl Printer {
                 let fused = self.fused(&x, &y, &z);
                 self.set_vector(to, &fused);
             }
-            I::PairLanes { pair, x, to } => {
+            I::PairLanes { of, x, to } => {
                 let x = self.vector(x);
-                let both = self.special(Special::Pair(pair), &[&x]);
+                let both = self.special(Special::Pair(of), &[&x]);
                 for (n, to) in to.into_iter().enumerate() {
                     let part = self.line(format_args!("extractvalue {{ {ty}, {ty} }} {both}, {n}"));
                     self.set_vector(to, &part);

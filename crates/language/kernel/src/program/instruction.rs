@@ -134,7 +134,7 @@ pub enum Memory {
 
 instructions! {
     /// An instruction. `slot` is a pointer of the launch, by position; a null pointer is never read, and skipped where it would
-    /// be written. Iterations are those of the innermost open [`Instruction::Lanes`]; k is the first iteration of a vector.
+    /// be written. Iterations are those of the innermost open [`Instruction::Lanes`] or [`Instruction::Strip`]; k is the first one of a vector.
     #[derive(Clone, PartialEq, Debug)]
     #[allow(missing_docs, reason = "fields are operands, which the instruction's line names")]
     pub enum Instruction;
@@ -175,9 +175,9 @@ instructions! {
             entries: Option<usize>,
             body: Vec<Instruction>,
         },
-        /// A loop over channels from..end for each pair of a strip, `pairs[0]..pairs[1]`: the instructions `before` it,
-        /// iterations on lanes that add to the `sums`, each 0 at first, and the instructions `after` it, which read of the rest
-        /// the sums alone. Pairs may take turns after every vector of channels: bits do not depend on it.
+        /// Channels from..end of every pair of a strip, `pairs[0]..pairs[1]`: `before`, once a pair; `body`, on lanes, which adds
+        /// to `sums`, each 0 at first; and `after`, which uses of the other blocks the sums alone. Pairs may take turns after
+        /// every vector of channels: bits do not depend on it.
         Strip {
             pair: Integer,
             pairs: [Integer; 2],
@@ -250,7 +250,7 @@ instructions! {
         /// to = a fused product of x and y, and z.
         FusedLanes { op: Fused, x: Vector, y: Vector, z: Vector, to: Vector },
         /// to = two functions of x that share their work.
-        PairLanes { pair: Pair, x: Vector, to: [Vector; 2] },
+        PairLanes { of: Pair, x: Vector, to: [Vector; 2] },
         /// to = x op y
         CompareLanes { op: Compare, x: Vector, y: Vector, to: Mask },
         /// to = a condition on every lane.

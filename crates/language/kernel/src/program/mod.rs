@@ -16,7 +16,6 @@ pub use instruction::{
     Address, Combine, Compare, Family, Field, Fused, Instruction, IntegerOp, Memory, Term, Unary,
 };
 pub use lower::{Joined, Phase, lower, lower_clusters, lower_imperative, lower_rows};
-
 pub use registers::{Class, Register, Use};
 
 pub use crate::layout::Pair;

@@ -25,6 +25,11 @@ pub enum Class {
 impl Class {
     /// The number of classes.
     pub const COUNT: usize = Self::Table as usize + 1;
+
+    /// Whether there is a register for each vector of the open iterations.
+    pub fn is_each(self) -> bool {
+        matches!(self, Self::Each | Self::Mask | Self::Indices)
+    }
 }
 
 /// A register: its class, and its number there.
@@ -80,7 +85,7 @@ operands! {
 
 impl Vector {
     /// The register.
-    pub fn register(self) -> Register {
+    pub(crate) fn register(self) -> Register {
         match self {
             Self::Each(n) => (Class::Each, n),
             Self::One(n) => (Class::One, n),
@@ -160,9 +165,9 @@ impl Operand for Vec<Instruction> {
     }
 }
 
-/// The enum of instructions, and what follows from the names of their fields: a field `to` is written, `sum`, `sums`, `best`
-/// and `place` are read and written, `variable`, `begin`, `stop` and `pair` are set by a loop for its turns, and all others
-/// are read.
+/// The enum of instructions, and what follows from the names of their fields. A field `to`, the last one, is written; `sum`,
+/// `best` and `place` are read and written; `sums`, `variable`, `begin`, `stop` and `pair` are set by a loop for its turns; all
+/// others are read.
 macro_rules! instructions {
     (
         $(#[$meta:meta])*
@@ -193,12 +198,11 @@ macro_rules! instructions {
                 }
             }
 
-            /// Calls `f` on every register that the instruction itself uses, and not those in its blocks: those that it reads
-            /// first.
+            /// Calls `f` on every register of the instruction's own, not of its blocks, in the order of the fields.
             pub fn registers(&self, f: &mut dyn FnMut($crate::program::Register, $crate::program::Use)) {
                 match self {
                     $($(Self::$name $({ $($field),* })? => {
-                        $($($field.registers(&mut |r| f(r, how!($field)));)*)?
+                        $($($field.registers(&mut |r| f(r, how(stringify!($field))));)*)?
                     })*)*
                 }
             }
@@ -223,40 +227,17 @@ macro_rules! instructions {
     };
 }
 
-macro_rules! how {
-    (to) => {
-        $crate::program::Use::Write
-    };
-    (sum) => {
-        $crate::program::Use::Update
-    };
-    (sums) => {
-        $crate::program::Use::Update
-    };
-    (best) => {
-        $crate::program::Use::Update
-    };
-    (place) => {
-        $crate::program::Use::Update
-    };
-    (variable) => {
-        $crate::program::Use::Turn
-    };
-    (begin) => {
-        $crate::program::Use::Turn
-    };
-    (stop) => {
-        $crate::program::Use::Turn
-    };
-    (pair) => {
-        $crate::program::Use::Turn
-    };
-    ($other:ident) => {
-        $crate::program::Use::Read
-    };
+/// Use of the registers of a field, by its name.
+pub(super) fn how(field: &str) -> Use {
+    match field {
+        "to" => Use::Write,
+        "sum" | "best" | "place" => Use::Update,
+        "sums" | "variable" | "begin" | "stop" | "pair" => Use::Turn,
+        _ => Use::Read,
+    }
 }
 
-pub(super) use {how, instructions};
+pub(super) use instructions;
 
 impl Instruction {
     /// Whether it is an addition, which is done entry by entry, behind all else that is done for several entries of clusters:

@@ -46,8 +46,7 @@ impl Isa {
         &all[..=Self::detect() as usize]
     }
 
-    /// The instruction set whose lanes small code has where this one is asked for: one of f32 (`single`), four of f64 at the
-    /// most (`small_entry_points!`).
+    /// The lanes of small code on an instruction set: one of f32 (`single`), four of f64 at the most (`small_entry_points!`).
     pub fn of_few_lanes(self, single: bool) -> Self {
         if single { Self::Portable } else { self.min(Self::Avx2) }
     }

@@ -2,7 +2,7 @@
 
 use super::names::OF_ENTRY;
 use super::{Lanes, Open, Printer};
-use crate::program::{Instruction as I, Integer};
+use crate::program::{Instruction as I, Integer, Vector};
 use std::collections::BTreeSet;
 
 impl Printer<'_> {
@@ -70,9 +70,9 @@ impl Printer<'_> {
         [k, last]
     }
 
-    /// The head of a loop over vectors, each with as many iterations as `n` says.
-    fn vectors(&mut self, [k, end]: [&str; 2], only: &str, n: &str, variable: &Integer) {
-        self.line(&format!("while {only}{k} < {end} {{\nlet n = {n};\nlet active = L::first(n);"));
+    /// The head of a loop over vectors while a condition holds, each with as many iterations as `n` says.
+    fn vectors(&mut self, k: &str, condition: &str, n: &str, variable: &Integer) {
+        self.line(&format!("while {condition} {{\nlet n = {n};\nlet active = L::first(n);"));
         self.line(&format!("let {variable} = {k} as i64;"));
         self.open = Open { k: k.into(), n: "n", is_whole: false, entry: None };
     }
@@ -83,7 +83,7 @@ impl Printer<'_> {
         let around = self.open.clone();
         let rest = format!("{end} - {k}");
         if single || self.program.wide {
-            self.vectors([&k, &end], "", &format!("L::N.min({rest})"), variable);
+            self.vectors(&k, &format!("{k} < {end}"), &format!("L::N.min({rest})"), variable);
             self.block(body);
             // By whole vectors: tables have room for these, which LLVM could not know of `n`.
             self.line(&format!("{k} += L::N;\n}}"));
@@ -95,45 +95,41 @@ impl Printer<'_> {
             self.block(body);
             self.line(&format!("{k} += L::N;\n}} }}"));
             let any = format!("if L::SPLIT {{ {rest} }} else {{ L::N.min({rest}) }}");
-            self.vectors([&k, &end], "L::N > 1 && ", if compact { &any } else { &rest }, variable);
+            let condition = format!("L::N > 1 && {k} < {end}");
+            self.vectors(&k, &condition, if compact { &any } else { &rest }, variable);
             self.block(body);
             self.line(&format!("{k} += n;\nif {split} {{ break; }}\n}}"));
         }
         self.open = around;
     }
 
-    /// Channels of the pairs of a strip, vector by vector: each is done for all pairs. Sums over channels stay in registers,
-    /// each pair's own, and so do those over pairs, of each channel, where the body does not read them.
+    /// Channels of the pairs of a strip, vector by vector, each for all pairs. Sums of a pair are kept in an array; sums of a
+    /// channel over pairs stay in a register where the body does not read them.
     fn strip(&mut self, i: &I) {
         let I::Strip { pair, pairs: [first, last], before, sums, variable, from, end, body, after } = i
         else {
             unreachable!("no strip: {i:?}")
         };
         let pairs = format!("for {pair} in {first}..{last} {{");
-        let each = |p: &mut Self, set: bool| {
-            for sum in sums {
-                let of_pair = format!("of_{sum}[{pair:#}]");
-                p.line(&if set { format!("{sum} = {of_pair};") } else { format!("{of_pair} = {sum};") });
-            }
+        let each = |p: &mut Self, text: &dyn Fn(&Vector, String) -> String| {
+            sums.iter().for_each(|sum| p.line(&text(sum, format!("of_{sum}[{pair:#}]"))));
         };
         for sum in sums {
             self.line(&format!("let mut of_{sum} = [L::splat(0.0); rt::WIDEST];"));
         }
         let around = self.open.clone();
         let [k, end] = self.iterations([from, end]);
-        self.vectors([&k, &end], "", &format!("L::N.min({end} - {k})"), variable);
-        let added = slots(body, &|i| if let I::AddChannels { slot, .. } = i { Some(*slot) } else { None });
-        let read = slots(body, &|i| if let I::LoadChannels { slot, .. } = i { Some(*slot) } else { None });
-        self.held = &added - &read;
+        self.vectors(&k, &format!("{k} < {end}"), &format!("L::N.min({end} - {k})"), variable);
+        self.held = held(body);
         for slot in self.held.clone() {
             self.line(&format!("let mut held{slot} = L::load(reals{slot}.add({k}));"));
         }
         self.line(&pairs);
         self.within(before, |p| {
             before.iter().for_each(|i| p.instruction(i));
-            each(p, true);
+            each(p, &|sum, of_pair| format!("let mut {sum} = {of_pair};"));
             p.block(body);
-            each(p, false);
+            each(p, &|sum, of_pair| format!("{of_pair} = {sum};"));
         });
         self.line("}");
         for slot in std::mem::take(&mut self.held) {
@@ -144,7 +140,7 @@ impl Printer<'_> {
         if !after.is_empty() {
             self.line(&pairs);
             self.within(after, |p| {
-                each(p, true);
+                each(p, &|sum, of_pair| format!("let {sum} = {of_pair};"));
                 after.iter().for_each(|i| p.instruction(i));
             });
             self.line("}");
@@ -189,8 +185,18 @@ impl Printer<'_> {
     }
 }
 
-/// Slots that the instructions of a block name.
-fn slots(block: &[I], of: &dyn Fn(&I) -> Option<usize>) -> BTreeSet<usize> {
-    let inner = block.iter().flat_map(I::blocks).flat_map(|block| slots(block, of));
-    block.iter().filter_map(of).chain(inner).collect()
+/// Slots of sums over channels that a block adds to and does not read.
+fn held(block: &[I]) -> BTreeSet<usize> {
+    let (mut added, mut read, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![block]);
+    while let Some(block) = open.pop() {
+        for i in block {
+            match i {
+                I::AddChannels { slot, .. } => added.insert(*slot),
+                I::LoadChannels { slot, .. } => read.insert(*slot),
+                _ => false,
+            };
+            open.extend(i.blocks());
+        }
+    }
+    &added - &read
 }

@@ -1,13 +1,12 @@
 //! The text of each instruction: the value that it writes, or a statement where it writes no register.
 
-use super::names::{OF_ENTRY, Pointer};
+use super::names::OF_ENTRY;
 use super::{Open, Printer};
-use crate::imperative::Atomic;
 use crate::ir::Function;
 use crate::program::{
     Combine, Compare, Family, Field, Fused, Instruction as I, Integer, IntegerOp, Memory, Term, Unary, Vector,
 };
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 
 impl Printer<'_> {
     pub(super) fn text(&self, i: &I) -> String {
@@ -40,16 +39,13 @@ impl Printer<'_> {
             I::Select { condition, x, y, .. } => format!("if {condition} {{ {x} }} else {{ {y} }}"),
             I::ToReal { x, .. } => format!("{x} as f64"),
             I::ToInteger { x, .. } => format!("{x} as i64"),
-            I::Integers { op, x, y, .. } => match op {
-                IntegerOp::And | IntegerOp::Or | IntegerOp::Xor => format!("{x} {} {y}", bits(*op)),
-                IntegerOp::Shl => format!("{x}.wrapping_shl({y} as u32)"),
-                IntegerOp::Shr => format!("{x}.wrapping_shr({y} as u32)"),
-                IntegerOp::Add => format!("{x}.wrapping_add({y})"),
-                IntegerOp::Sub => format!("{x}.wrapping_sub({y})"),
-                IntegerOp::Mul => format!("{x}.wrapping_mul({y})"),
-                IntegerOp::Div => format!("{x}.wrapping_div({y})"),
-                IntegerOp::Rem => format!("{x}.wrapping_rem({y})"),
-            },
+            I::Integers { op: op @ (IntegerOp::And | IntegerOp::Or | IntegerOp::Xor), x, y, .. } => {
+                format!("{x} {} {y}", bits(*op))
+            }
+            I::Integers { op: op @ (IntegerOp::Shl | IntegerOp::Shr), x, y, .. } => {
+                format!("{x}.wrapping_{}({y} as u32)", word(op))
+            }
+            I::Integers { op, x, y, .. } => format!("{x}.wrapping_{}({y})", word(op)),
             I::Compare { op, x, y, .. } => format!("{x} {} {y}", compared(*op)),
             I::CompareIntegers { op, x, y, .. } => format!("{x} {} {y}", compared(*op)),
             I::IsFinite { x, .. } => format!("{x}.is_finite()"),
@@ -82,7 +78,7 @@ impl Printer<'_> {
             I::FusedLanes { op: Fused::Add, x, y, z, .. } => format!("{x}.mul_add({y}, {z})"),
             I::FusedLanes { op: Fused::Subtracted, x, y, z, .. } => format!("(-{x}).mul_add({y}, {z})"),
             I::FusedLanes { op: Fused::Sub, x, y, z, .. } => format!("{x}.mul_add({y}, -{z})"),
-            I::PairLanes { pair, x, .. } => format!("special::{}({x})", pair.name()),
+            I::PairLanes { of, x, .. } => format!("special::{}({x})", of.name()),
             I::CompareLanes { op: Compare::Lt, x, y, .. } => format!("{x}.lt({y})"),
             I::CompareLanes { op: Compare::Le, x, y, .. } => format!("{x}.le({y})"),
             I::CompareLanes { op: Compare::Eq, x, y, .. } => format!("{x}.eq({y})"),
@@ -320,12 +316,7 @@ fn elements(i: &I) -> String {
             format!("rt::store_int(a, {}.add({at}), {x}, {param});", shared(*memory, *slot))
         }
         I::Atomic { op, slot, memory, at, x, param, .. } => {
-            let op = match op {
-                Atomic::Add => "add",
-                Atomic::Max => "max",
-                Atomic::Min => "min",
-            };
-            format!("rt::atomic_{op}(a, {}.add({at}), {x}, {param})", shared(*memory, *slot))
+            format!("rt::atomic_{}(a, {}.add({at}), {x}, {param})", word(op), shared(*memory, *slot))
         }
         I::Raise { reason, param } => format!("rt::raise(a, rt::Reason::{reason:?}, {param});"),
         other => unreachable!("no elements: {other:?}"),
@@ -334,12 +325,16 @@ fn elements(i: &I) -> String {
 
 /// The pointer to numbers that rows share.
 fn shared(memory: Memory, slot: usize) -> String {
-    let of = match memory {
-        Memory::Real => Pointer::Reals,
-        Memory::Int32 => Pointer::Ints,
-        Memory::Int64 => Pointer::Longs,
-    };
-    format!("{}{slot}", of.name())
+    match memory {
+        Memory::Real => format!("reals{slot}"),
+        Memory::Int32 => format!("ints{slot}"),
+        Memory::Int64 => format!("longs{slot}"),
+    }
+}
+
+/// The word of an operation in names of functions.
+fn word(op: impl Debug) -> String {
+    format!("{op:?}").to_lowercase()
 }
 
 /// A component of the open entry's cluster.

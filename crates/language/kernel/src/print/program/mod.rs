@@ -6,9 +6,8 @@ mod names;
 mod uses;
 
 use crate::program::{Family, Instruction as I, Program, Use};
-use names::{OF_ENTRY, Pointer, name};
+use names::{OF_ENTRY, name};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use uses::Uses;
 
 /// Lanes of a printed function.
@@ -98,12 +97,11 @@ impl<'a> Printer<'a> {
     /// Pointers and constants.
     fn head(&self) -> String {
         let real = if self.program.wide || self.lanes == Lanes::None { "E" } else { "L::Elem" };
-        let mut head = Pointer::declared(&self.text, real);
+        let mut head = names::pointers(&self.text, real);
         let Program { scalars, integers, vectors, .. } = self.program;
-        let said = "a string";
-        scalars.iter().for_each(|(r, x)| writeln!(head, "let {r} = {x:?}f64;").expect(said));
-        integers.iter().for_each(|(r, x)| writeln!(head, "let {r} = {x}i64;").expect(said));
-        vectors.iter().for_each(|(r, x)| writeln!(head, "let o{r} = L::splat({x:?});").expect(said));
+        head.extend(scalars.iter().map(|(r, x)| format!("let {r} = {x:?}f64;\n")));
+        head.extend(integers.iter().map(|(r, x)| format!("let {r} = {x}i64;\n")));
+        head.extend(vectors.iter().map(|(r, x)| format!("let o{r} = L::splat({x:?});\n")));
         head
     }
 
@@ -128,8 +126,7 @@ impl<'a> Printer<'a> {
         let x = self.text(i);
         let [open, close] = match i {
             I::PairLanes { .. } | I::Best { .. } | I::BestOf { .. } => ["(", ")"],
-            I::AddTo { .. } => return self.line(&x),
-            _ if to.is_empty() => return self.line(&x),
+            _ if to.is_empty() || matches!(i, I::AddTo { .. }) => return self.line(&x),
             _ if to.len() == 1 => ["", ""],
             _ => ["[", "]"],
         };

@@ -9,35 +9,32 @@ use std::fmt::{Display, Formatter, Result};
 /// The mark at the end of names that an entry of clusters has for itself; the printer of lines puts the entry's suffix there.
 pub(super) const OF_ENTRY: char = '@';
 
-/// The variable of a register.
-pub(super) fn name((class, n): Register) -> String {
+/// The letter of a class in names, and a value for rustc, which does not see that a register is written before it is read.
+fn of(class: Class) -> (char, &'static str) {
     match class {
-        Class::Scalar => format!("s{n}"),
-        Class::Integer => format!("n{n}"),
-        Class::Condition => format!("c{n}"),
-        Class::Each => format!("e{n}{OF_ENTRY}"),
-        Class::One => format!("o{n}"),
-        Class::Mask => format!("m{n}{OF_ENTRY}"),
-        Class::Indices => format!("i{n}{OF_ENTRY}"),
-        Class::Room => format!("r{n}"),
-        Class::Shape => format!("h{n}"),
-        Class::Table => format!("t{n}"),
+        Class::Scalar => ('s', "0.0f64"),
+        Class::Integer => ('n', "0i64"),
+        Class::Condition => ('c', "false"),
+        Class::Each => ('e', "L::splat(0.0)"),
+        Class::One => ('o', "L::splat(0.0)"),
+        Class::Mask => ('m', "L::mask(false)"),
+        Class::Indices => ('i', "<L::Index as Default>::default()"),
+        Class::Room => ('r', "rt::Spilled::<f64>::default()"),
+        Class::Shape => ('h', "rt::MeshShape::default()"),
+        // Tables are written where they are declared.
+        Class::Table => ('t', "unreachable!()"),
     }
 }
 
-/// A value for rustc, which does not see that a register is written before it is read.
-pub(super) fn none(class: Class) -> &'static str {
-    match class {
-        Class::Scalar => "0.0f64",
-        Class::Integer => "0i64",
-        Class::Condition => "false",
-        Class::Each | Class::One => "L::splat(0.0)",
-        Class::Mask => "L::mask(false)",
-        Class::Indices => "<L::Index as Default>::default()",
-        Class::Room => "rt::Spilled::<f64>::default()",
-        Class::Shape => "rt::MeshShape::default()",
-        Class::Table => unreachable!("tables are written where they are declared"),
-    }
+/// The variable of a register.
+pub(super) fn name((class, n): Register) -> String {
+    let mark = class.is_each().then_some(OF_ENTRY);
+    format!("{}{n}{}", of(class).0, mark.map(String::from).unwrap_or_default())
+}
+
+/// A declaration at the head of a block.
+pub(super) fn declaration(register: Register) -> String {
+    format!("let mut {} = {};", name(register), of(register.0).1)
 }
 
 macro_rules! shown {
@@ -76,44 +73,23 @@ impl Display for Address {
     }
 }
 
-/// The type of what a pointer of the launch points to. Its name with the number of a slot is a variable of the text.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Pointer {
-    Reals,
-    Doubles,
-    Ints,
-    Longs,
-    Entries,
-}
+/// Variables for pointers of the launch, with the number of their slot behind the word, by what they point to; no type: reals.
+const POINTERS: [(&str, Option<&str>); 5] = [
+    ("reals", None),
+    ("doubles", Some("f64")),
+    ("ints", Some("i32")),
+    ("longs", Some("i64")),
+    ("entries", Some("rt::ClusterEntry")),
+];
 
-impl Pointer {
-    const ALL: [Self; 5] = [Self::Reals, Self::Doubles, Self::Ints, Self::Longs, Self::Entries];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Reals => "reals",
-            Self::Doubles => "doubles",
-            Self::Ints => "ints",
-            Self::Longs => "longs",
-            Self::Entries => "entries",
-        }
-    }
-
-    /// The declarations of those that a text names, given the type of reals in memory.
-    pub(super) fn declared(text: &str, real: &str) -> String {
-        let words = text.split(|c: char| !c.is_ascii_alphanumeric()).collect::<BTreeSet<_>>();
-        let declared = |word: &str| {
-            let of = Self::ALL.into_iter().find(|of| word.starts_with(of.name()))?;
-            let slot: usize = word[of.name().len()..].parse().ok()?;
-            let ty = match of {
-                Self::Reals => real,
-                Self::Doubles => "f64",
-                Self::Ints => "i32",
-                Self::Longs => "i64",
-                Self::Entries => "rt::ClusterEntry",
-            };
-            Some(format!("let {word} = a.pointers[{slot}] as *mut {ty};\n"))
-        };
-        words.into_iter().filter_map(declared).collect()
-    }
+/// The declarations of pointers that a text names, given the type of reals in memory.
+pub(super) fn pointers(text: &str, real: &str) -> String {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).collect::<BTreeSet<_>>();
+    let declared = |word: &str| {
+        POINTERS.into_iter().find_map(|(name, ty)| {
+            let slot: usize = word.strip_prefix(name)?.parse().ok()?;
+            Some(format!("let {word} = a.pointers[{slot}] as *mut {};\n", ty.unwrap_or(real)))
+        })
+    };
+    words.into_iter().filter_map(declared).collect()
 }

@@ -1,11 +1,11 @@
 //! Uses of registers, and where each is declared: where it is first written, if the block of that statement holds all of its
 //! uses, and otherwise at the head of the innermost block that does.
 
-use super::names::{name, none};
+use super::names::declaration;
 use crate::program::{Class, Instruction as I, Program, Register, Use};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
-/// Blocks are named by the ones around them, each by its first instruction.
+/// Path of a block: the addresses of the first instructions of the blocks around it, and of its own.
 type Path = Vec<usize>;
 
 struct Usage {
@@ -57,7 +57,7 @@ impl Uses {
     pub(super) fn heads(&self, path: &Path) -> Vec<String> {
         let mut registers = self.at_heads.get(path).cloned().unwrap_or_default();
         registers.sort_unstable();
-        registers.into_iter().map(|r| format!("let mut {} = {};", name(r), none(r.0))).collect()
+        registers.into_iter().map(declaration).collect()
     }
 }
 

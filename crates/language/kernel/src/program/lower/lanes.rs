@@ -60,7 +60,7 @@ impl Lowering<'_> {
 
     fn new_pair(&mut self, x: Val, pair: Pair) -> [Vector; 2] {
         let (of, to) = (self.real(x), [self.new_vector(), self.new_vector()]);
-        self.emit(I::PairLanes { pair, x: of, to });
+        self.emit(I::PairLanes { of: pair, x: of, to });
         self.paired.last_mut().expect("a block is open").insert((x, pair), to);
         to
     }

@@ -1,5 +1,5 @@
 //! Loops over data that hold loops over channels, strip by strip: what a pair has one value of is computed for as many
-//! pairs as there are lanes. The loops over channels then take these pairs one after the other.
+//! pairs as there are lanes. The channels of these pairs are one instruction, which says no order of the two.
 
 use super::super::{Combine, Instruction as I, Integer, IntegerOp, Room, Vector};
 use super::{Lanes, Lowering, OnLanes, Single, outside_values};
