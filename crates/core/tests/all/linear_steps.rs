@@ -1,6 +1,7 @@
 //! An op with linear maps among its steps: values against their definition, derivatives against finite differences.
 
 use crate::support::{array, dot, wiggles};
+use approx::{assert_abs_diff_eq, assert_relative_eq};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::op::{Arg, Linear, Op, Request};
@@ -172,16 +173,15 @@ fn values_are_the_definition() {
     let energy = values[0].to_f64().unwrap();
     // Sums of 60 terms through two transforms.
     for (a, b) in energy.iter().zip(&exact) {
-        assert!((a - b).abs() < 1e-12 * exact[0].abs(), "{a} {b}");
+        assert_abs_diff_eq!(*a, *b, epsilon = 1e-12 * exact[0].abs());
     }
-    let total = values[1].to_f64().unwrap()[0];
-    assert!((total - exact.iter().sum::<f64>()).abs() < 1e-12 * total.abs());
+    assert_relative_eq!(values[1].to_f64().unwrap()[0], exact.iter().sum::<f64>(), max_relative = 1e-12);
     // f32: the error of each step is that of its type.
     let (field, influence) = (field.cast(DType::F32).unwrap(), influence.cast(DType::F32).unwrap());
     let args = self::args(&field, &influence, &mesh, &nodes);
     let narrow = convolution().value(&madelung_cpu::context(), &args).unwrap();
     for (a, b) in narrow[0].to_f64().unwrap().iter().zip(&exact) {
-        assert!((a - b).abs() < 1e-5 * exact[0].abs(), "{a} {b}");
+        assert_abs_diff_eq!(*a, *b, epsilon = 1e-5 * exact[0].abs());
     }
 }
 
@@ -296,9 +296,9 @@ fn tangents_agree_with_gradients() {
     };
     let along = |g: &[Vec<f64>; 2]| dot(&g[0], &u[0].to_f64().unwrap()) + dot(&g[1], &u[1].to_f64().unwrap());
     let (first, expected) = (evaluate(&[&du]), along(&gradient));
-    assert!((first - expected).abs() < 1e-11 * expected.abs(), "{first} {expected}");
+    assert_relative_eq!(first, expected, max_relative = 1e-11);
     let (mixed, expected) = (evaluate(&[&du, &dv]), along(&second.unwrap()));
-    assert!((mixed - expected).abs() < 1e-11 * expected.abs(), "{mixed} {expected}");
+    assert_relative_eq!(mixed, expected, max_relative = 1e-11);
 }
 
 #[test]

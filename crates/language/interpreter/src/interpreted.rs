@@ -20,18 +20,21 @@ pub struct Interpreted {
 /// A program, and its form in the interpreter once it has run.
 type Prepared = (Described, OnceLock<Line>);
 
-/// The programs of the kernels that have run. Sources are part of the executable: address and length name one.
-static PREPARED: RwLock<Option<HashMap<(usize, usize), &'static [Prepared]>>> = RwLock::new(None);
+/// Programs by the address and the length of their kernel's source, which is part of the executable.
+type Kernels = HashMap<(usize, usize), &'static [Prepared]>;
+
+/// The kernels that have run.
+static KERNELS: RwLock<Option<Kernels>> = RwLock::new(None);
 
 fn prepared(source: &'static str) -> &'static [Prepared] {
     let key = (source.as_ptr() as usize, source.len());
-    let known = PREPARED
+    let known = KERNELS
         .read()
         .unwrap_or_else(PoisonError::into_inner)
         .as_ref()
         .and_then(|all| all.get(&key).copied());
     known.unwrap_or_else(|| {
-        let mut all = PREPARED.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = KERNELS.write().unwrap_or_else(PoisonError::into_inner);
         let all = all.get_or_insert_default();
         // Places are known to the thread that reads the text, for as long as it lives: a thread of its own lets go of them.
         let lowered = || std::thread::scope(|scope| scope.spawn(|| lowered(source)).join());

@@ -1,6 +1,7 @@
 //! A weight of a caller's own, against sums over all pairs, and its backward pass against that of a tape.
 
 use crate::gpu::{Gpu, SentBatch};
+use approx::assert_abs_diff_eq;
 use madelung_core::Result;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::pool::{Serial, Threads};
@@ -103,8 +104,7 @@ fn a_weight_of_ones_own() {
             }
         }
         for c in 0..FEATURES {
-            let (got, want) = (got[FEATURES * i + c], sums[c] / norm);
-            assert!((got - want).abs() < 1e-13, "{i}, {c}: {got} {want}");
+            assert_abs_diff_eq!(got[FEATURES * i + c], sums[c] / norm, epsilon = 1e-13);
         }
     }
     let mut tape = Tape::new(madelung_cpu::context());

@@ -1,6 +1,7 @@
 //! With saved outputs the backward pass launches less and gives the same numbers.
 
 use super::support::*;
+use approx::assert_relative_eq;
 use madelung_core::array::{Array, View};
 use madelung_core::op::{Arg, Cotangent, Op, Request};
 use std::sync::Arc;
@@ -131,7 +132,7 @@ fn tapes_save() {
             dot(tape.0.value(tape.2).expect("a value"), &w)
         });
         let forces = tape.value(force).expect("forces");
-        assert!((dot(forces, &v) / numerical - 1.0).abs() < 1e-9);
+        assert_relative_eq!(dot(forces, &v), numerical, max_relative = 1e-9);
         drop(tape);
         assert_eq!(bytes.live(), 0);
     }
