@@ -249,6 +249,21 @@ def check_lengths() -> list[str]:
     return [f"{name}: {n} lines, more than {LONGEST}" for name, n in long.items() if name not in LONGER]
 
 
+DOC = ("///", "//!")
+PRONOUNS = re.compile(r"//[/!] (?:Those|What|Where|The same|That|Another|It|They|Of|Whoever|As)\b")
+
+
+def check_openings() -> list[str]:
+    """Doc comments open with a noun of the field, not with a word that stands for one."""
+    breaches = []
+    for file in sorted(file for crate in ARROWS for file in (folder_of(crate) / "src").rglob("*.rs")):
+        rows = [line.lstrip() for line in file.read_text().splitlines()]
+        for n, (before, row) in enumerate(zip(["", *rows], rows, strict=False), 1):
+            if PRONOUNS.match(row) and not before.startswith(DOC):
+                breaches.append(f"{file.relative_to(ROOT)}:{n}: the doc comment opens with no noun: {row}")
+    return breaches
+
+
 def print_lines() -> None:
     rows = [(crate, lines(folder_of(crate) / "src"), lines(folder_of(crate) / "tests")) for crate in ARROWS]
     written = sum(len(f.read_text().splitlines()) for f in WRITTEN)
@@ -265,7 +280,7 @@ def main() -> None:
     if "--lines" in sys.argv[1:]:
         return print_lines()
     breaches = check_arrows() + check_circles("--circles" in sys.argv[1:]) + check_physics()
-    breaches += check_bridges() + check_lengths()
+    breaches += check_bridges() + check_lengths() + check_openings()
     print(*breaches, sep="\n", end="\n" if breaches else "")
     sys.exit(bool(breaches))
 

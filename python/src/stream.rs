@@ -66,7 +66,7 @@ impl Lane {
         known.iter().find(|(of, _)| *of == key).map(|(_, array)| array.clone())
     }
 
-    /// The same, made where there is none.
+    /// A constant array, made where there is none.
     pub(crate) fn constant(&self, dtype: DType, count: usize, x: f64) -> Result<Arc<Array>> {
         if let Some(array) = self.known(dtype, count, x) {
             return Ok(array);
@@ -93,7 +93,7 @@ impl Lane {
         }
     }
 
-    /// What is kept for the graph that the stream captures, if it does. Work in other memory is refused, which no graph
+    /// Memory kept for the graph that the stream captures, if it does. Work in other memory is refused, which no graph
     /// keeps.
     pub(crate) fn capture(&self) -> Result<Option<Arc<Kept>>> {
         let kept = captures::of(self.stream, self.key())?;

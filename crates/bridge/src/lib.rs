@@ -1,4 +1,4 @@
-//! What the bridges to array frameworks share: how an op's arguments lie in a call ([`layout`]), which members its
+//! Seams that the bridges to array frameworks share: how an op's arguments lie in a call ([`layout`]), which members its
 //! family has ([`Member`]), what a member computes from plain views and numbers ([`Entry::evaluate`]), and how arrays
 //! go from one library of a process to another ([`dlpack`]).
 //!
@@ -85,7 +85,7 @@ impl Entry {
         }
     }
 
-    /// What tensor `n` of those that follow the op's is.
+    /// Meaning of tensor `n` of those that follow the op's.
     pub fn extra(&self, n: usize) -> Extra {
         let Counts { outputs, reals, .. } = self.counts;
         match self.member {
@@ -102,7 +102,7 @@ impl Entry {
 pub enum Extra {
     /// The cotangent of an output.
     Cotangent(usize),
-    /// What F₀ has saved, by position.
+    /// A saved output of F₀, by position.
     Saved(usize),
     /// A direction's part of an argument.
     Tangent(usize),

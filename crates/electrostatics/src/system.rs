@@ -113,7 +113,7 @@ impl<'a> System<'a> {
         Ok(Self { positions, charges, cell, cells, batch, pbc: pbc.to_vec(), exclusions, widths })
     }
 
-    /// The same without pairs of atoms: the energy of pair p, in its nearest image, is multiplied by `factors`\[p\] in the
+    /// The system without pairs of atoms: the energy of pair p, in its nearest image, is multiplied by `factors`\[p\] in the
     /// real and the reciprocal part alike. Pairs whose factor is 0 may lie on one point.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl<'a> System<'a> {
         Ok(self)
     }
 
-    /// The same of Gaussian charges of widths σ (N,) in L, in place of points: charge i has the density
+    /// The system with Gaussian charges of widths σ (N,) in L, in place of points: charge i has the density
     /// q_i (2πσ_i²)^(−3/2) exp(−r²/2σ_i²).
     ///
     /// # Errors

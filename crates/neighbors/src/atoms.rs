@@ -10,7 +10,7 @@ use madelung_core::{Error, Result};
 pub enum Periodic<'a> {
     /// Axes that all systems share.
     All([bool; 3]),
-    /// Those of each cell: axes whose vectors are zero are open.
+    /// The axes of each cell whose vectors are not zero.
     OfCells,
     /// The axes of each system, int32 (B, 3) on the device, or (1, 3) for all: 0 for open axes.
     Each(View<'a>),

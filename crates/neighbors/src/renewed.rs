@@ -111,7 +111,7 @@ struct Former<'a> {
     images: &'a View<'a>,
 }
 
-/// What arrays hold.
+/// State of a former list.
 enum State {
     /// No list.
     Nothing,

@@ -16,11 +16,11 @@ pub(super) struct List<'py> {
     /// The columns; of plain arrays the pairs (2, P), but for those of PyTorch on a device.
     pub(super) columns: Bound<'py, PyAny>,
     pub(super) images: Bound<'py, PyAny>,
-    /// Of a list that a search has made; None of plain arrays.
+    /// Facts about a list that a search has made; None for plain arrays.
     pub(super) found: Option<Found<'py>>,
 }
 
-/// What a search says of its list.
+/// Facts that a search says of its list.
 pub(super) struct Found<'py> {
     /// The cell that it was made in.
     cell: Bound<'py, PyAny>,

@@ -30,7 +30,8 @@ pub(super) struct Sum {
     exclusions: Argument,
     widths: Argument,
     prefactor: Argument,
-    /// Of a sum over waves: k_cutoff, miller_indices, miller_batch_idx, method; on a mesh: mesh_dimensions, spline_order.
+    /// Arguments of a sum over waves (k_cutoff, miller_indices, miller_batch_idx, method) or on a mesh (mesh_dimensions,
+    /// spline_order).
     own: Vec<Argument>,
     others: Others,
 }

@@ -157,8 +157,8 @@ pub struct ArgSpec {
     /// Whether the argument is geometry, by which hybrid energies have no first derivative: the forces and the virial beside
     /// them have it.
     pub geometry: bool,
-    /// Of a pair list that steps take in clusters, for values and for gradients: the arguments whose gradients they take from
-    /// rows alone.
+    /// Arguments whose gradients steps take from rows alone, for a pair list that they take in clusters, for values and for
+    /// gradients.
     pub clusters: Option<Vec<String>>,
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// Lists that a call has made, by buffer.
 #[derive(Debug, Default)]
 pub(super) struct MadeLists {
-    /// Those that searches of grids found.
+    /// Lists that searches of grids found.
     found: Vec<(usize, Box<dyn Structure>)>,
     /// Transposes of lists that have none.
     transposes: Vec<(usize, [Array; 3])>,

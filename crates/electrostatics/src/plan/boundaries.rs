@@ -14,7 +14,7 @@ pub struct Boundaries {
 }
 
 impl Boundaries {
-    /// Those of a request.
+    /// The boundaries of a request.
     ///
     /// # Errors
     /// `cell`, where axes are periodic without one; `pbc`, where a slab is not permitted.

@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Of a droplet as wide as many boxes the density counts, of one narrower than a box that it lies in one.
+    /// A droplet as wide as many boxes counts with its density, one narrower than a box with that of one box.
     #[test]
     fn droplets_have_their_density_wherever_they_lie() {
         let own = points(10);

@@ -206,7 +206,7 @@ impl Edge {
 /// Numbers of each system, or of all: one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rows<T> {
-    /// Those that the periodic axes of the request say.
+    /// Rows that follow from the periodic axes of the request.
     Known(Vec<T>),
     /// 1 for systems of a kind and 0 for others, to be computed from the array of periodic axes: one number of a system, or
     /// along each axis 1 for the periodic one of a wire, and for the open one of a slab.
@@ -298,7 +298,7 @@ pub struct Term {
 /// The height of the cells of slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Height {
-    /// That of the cells that the caller gives.
+    /// The height of the given cells.
     Cell,
     /// The argument `slab_height`.
     Argument,

@@ -49,7 +49,7 @@ pub struct Prescription {
     pub accuracy: Option<f64>,
 }
 
-/// What is chosen for each system.
+/// Parameters chosen for each system.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chosen {
     /// Splitting parameter.

@@ -14,7 +14,7 @@ pub(super) enum Step {
     Group(Vec<Instruction>, Vec<bool>),
     /// Such a group when registers are known.
     Chain(Vec<Link>),
-    /// Another one without control flow.
+    /// An instruction of another family.
     Do(Instruction),
     /// Some of these, vector by vector.
     InTurns(Vec<Instruction>),

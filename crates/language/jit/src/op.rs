@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Declaration {
     /// Arrays that one kernel writes and later ones read: neither arguments nor outputs.
     pub scratch: Vec<String>,
-    /// Those of them that a call can save for its backward pass.
+    /// Scratch arrays that a call can save for its backward pass.
     pub saved: Vec<String>,
     /// For each grid the argument with the positions of its points.
     pub points: Vec<(String, String)>,

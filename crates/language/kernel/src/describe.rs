@@ -33,9 +33,9 @@ pub struct Form {
 /// The lanes of a program's machine code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Width {
-    /// Those of every instruction set.
+    /// The lanes of every instruction set.
     All,
-    /// Those of a kernel that is small rather than fast: one of f32, four of f64 at the most.
+    /// One lane of f32, four of f64 at the most: the kernel is small rather than fast.
     Few,
     /// One, of the arrays' type.
     One,

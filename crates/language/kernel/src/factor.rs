@@ -13,7 +13,7 @@ pub(crate) fn factored(src: &Body) -> Body {
     factored_after(src, &Body::remove_unused)
 }
 
-/// As [`factored`], for bodies with results of their own: `clean` removes what none of them depends on.
+/// Twin of [`factored`] for bodies with results of their own: `clean` removes what none of them depends on.
 pub(crate) fn factored_after(src: &Body, clean: &dyn Fn(&mut Body)) -> Body {
     // Taking a sum apart may leave a product that two terms shared with a single user.
     once(&once(src, clean), clean)

@@ -25,7 +25,7 @@ pub(crate) fn guarded(src: &Body) -> Body {
     body
 }
 
-/// What all terms of a loop need; nothing where the loop does more than adding terms.
+/// Conditions that all terms of a loop need; none where the loop does more than adding terms.
 fn needs(b: &Body, body: &[Stmt]) -> Needs {
     let (mut known, mut sums): (HashMap<Val, Needs>, HashMap<Acc, Needs>) = Default::default();
     let inner = declared(body);

@@ -104,7 +104,7 @@ pub enum Expr {
     Int(i64),
     /// A constant.
     Bool(bool),
-    /// Another variable's value now.
+    /// The value that another variable has now.
     Copy(Var),
     /// The row that runs.
     Row,

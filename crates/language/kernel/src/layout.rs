@@ -16,7 +16,8 @@ pub struct Layout {
     pub reductions: Vec<Reduction>,
     /// Arrays that rows add to at each other's elements.
     pub scattered: BTreeSet<Slot>,
-    /// Those of them whose elements are the nodes of a mesh, which rows add to in nests of loops over nodes alone: with it.
+    /// Scattered arrays whose elements are the nodes of a mesh, each with the mesh: rows add to them in nests of loops over
+    /// nodes alone.
     pub nodes: BTreeMap<Slot, ParamId>,
     /// Arrays that rows add to at elements of their own, which must be zero before.
     pub added: BTreeSet<Slot>,

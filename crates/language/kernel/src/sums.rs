@@ -33,7 +33,7 @@ struct Open {
     own: BTreeSet<Acc>,
     /// Inner sums: the factors of their terms.
     inner: Vec<(Vec<Val>, Acc)>,
-    /// What is added behind the loop: a sum, an inner one, and what that is multiplied by.
+    /// Additions behind the loop: to a sum, of an inner one, times a product.
     behind: Vec<(Acc, Acc, Product)>,
 }
 

@@ -39,7 +39,7 @@ impl Cuda {
         Self { atomics, ..self }
     }
 
-    /// The same, or with what rows gather at their partners put side by side ahead of launches with `columns` partners or
+    /// The backend with what rows gather at their partners put side by side ahead of launches with `columns` partners or
     /// more: a launch more, and fewer loads for each pair. The bits are the same.
     #[must_use]
     pub fn with_records_from(self, columns: usize) -> Self {

@@ -132,7 +132,7 @@ fn lanes(part: &Part, launch: &Launch<'_>, order: u32) -> u32 {
     }
 }
 
-/// What rows add to in fixed point, until it becomes numbers.
+/// Sums in fixed point that rows add to, until they become numbers.
 struct Scattered {
     sums: u64,
     /// The slot of the shapes of the meshes whose nodes the elements are.

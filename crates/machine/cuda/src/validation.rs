@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What has to hold for the elements of an item; numbered as in the text.
+/// Conditions on the elements of an item, numbered as in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 enum Rule {
@@ -36,7 +36,7 @@ enum Rule {
     Widened = 8,
     /// Nothing: each becomes the number whose bits `limit` has.
     Filled = 9,
-    /// Those of a list: `limit` is its place in the table.
+    /// The conditions on a list: `limit` is its place in the table.
     Pairs = 10,
 }
 

@@ -68,7 +68,7 @@ macro_rules! aggregation {
                     norm[i] = weights;
                 }
 
-                /// The same sums over the pairs of a list, of weights relative to the largest: so they never vanish
+                /// Sums over the pairs of a list, of weights relative to the largest: so they never vanish
                 /// together.
                 #[kernel(prefix($prefix))]
                 fn listed(

@@ -90,7 +90,7 @@ impl<'c> CountedPairs<'c> {
         self.launches.run("finish", self.asked.queries as usize, &arguments)
     }
 
-    /// The same offsets as i32 (M + 1,), with fill values behind the last pair.
+    /// Offsets as i32 (M + 1,), and fill values behind the last pair.
     pub(super) fn settle(&self, offsets: &Array, into: [&Array; 2]) -> Result<()> {
         let threads = fillers(self.asked.queries as usize + 1, into[0].shape()[0]);
         let [offsets, others, shifts] = [offsets, into[0], into[1]].map(|array| address(&array.view()));

@@ -37,7 +37,7 @@ const CROWD: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Cloud {
     pub(crate) batch: Batch<'static>,
-    /// As they were given.
+    /// Coordinates before wrapping.
     pub(crate) given: Buffer<[f64; 3]>,
     /// In their cells: given − wrap · cell; empty where all are there.
     moved: Buffer<[f64; 3]>,
@@ -51,7 +51,7 @@ pub(crate) struct Cloud {
     pub(crate) trees: Vec<Tree>,
     /// Blocks, coordinate by coordinate; infinity in place of points that are not there.
     pub(crate) blocks: Buffer<[[f64; BLOCK]; 3]>,
-    /// The same in single precision, from the middle of their system.
+    /// Corners of blocks in single precision, from the middle of their system.
     pub(crate) near: Vec<Corners>,
     /// First block of each system, and the number of blocks.
     pub(crate) first: Vec<usize>,
@@ -285,7 +285,7 @@ fn extent(points: &[[f64; 3]]) -> Extent {
 }
 
 impl Cloud {
-    /// Of points in an order in space.
+    /// A cloud of points in an order in space.
     ///
     /// # Errors
     /// The argument `name`, where a point is too far away.

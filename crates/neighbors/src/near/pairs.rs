@@ -32,7 +32,7 @@ pub(crate) struct Finder<'v> {
     /// Blocks within reach, with the image that is, and the way to it from the centre of the box.
     near: Vec<Near>,
     of_blocks: Candidates,
-    /// Those of them within reach of the box.
+    /// Candidates within the radius of the box.
     of_box: Candidates,
     bits: Vec<u64>,
     certain: Vec<u64>,

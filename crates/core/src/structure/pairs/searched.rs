@@ -45,7 +45,7 @@ pub trait PairSearcher {
     /// Puts the pairs of rows in the place of those that were found before: at most [`ROWS_AT_ONCE`] rows of one system.
     fn rows(&mut self, rows: Range<usize>, found: &mut FoundPairs);
 
-    /// The same of columns.
+    /// Adds the pairs of some columns.
     fn columns(&mut self, columns: Range<usize>, found: &mut FoundPairs);
 }
 

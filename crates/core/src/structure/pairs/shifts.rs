@@ -94,12 +94,12 @@ impl Shifts<'_> {
 /// The memory of a list that is no longer needed, for the next one.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
-    /// Of `neighbor_ptr`.
+    /// Offsets of the rows.
     pub neighbor_ptr: Buffer<i64>,
-    /// Of the columns.
+    /// Columns of the pairs.
     pub others: Buffer<i32>,
-    /// Of shifts that are packed.
+    /// Image shifts, packed.
     pub packed: Buffer<i32>,
-    /// Of shifts that are not.
+    /// Image shifts, as triples.
     pub triples: Buffer<[i32; 3]>,
 }

@@ -16,7 +16,7 @@ pub struct Transpose {
 }
 
 impl Transpose {
-    /// Of a list. A counting sort: linear in the pairs.
+    /// The transpose of a list. A counting sort: linear in the pairs.
     ///
     /// # Errors
     /// `neighbor_list`, where it has more entries than an i32 can number.
@@ -47,7 +47,7 @@ impl Transpose {
         Ok(Self { starts, rows, entries })
     }
 
-    /// Where the pairs of each column begin, and one more: shape (columns + 1,).
+    /// Offsets of the columns, shape (columns + 1,).
     pub fn starts(&self) -> &[i64] {
         &self.starts
     }
@@ -57,7 +57,7 @@ impl Transpose {
         &self.rows
     }
 
-    /// Where each pair stands in the list, shape (P,).
+    /// The place of each pair in the list, shape (P,).
     pub fn entries(&self) -> &[i32] {
         &self.entries
     }

@@ -35,7 +35,7 @@ madelung_core::kernels! {
         energy[i] = 0.5 * charges[i] * e;
     }
 
-    /// What an atom sees of others: not the same from both sides, with two sums, integers, and a sum over the system.
+    /// Density around an atom, which differs between the two of a pair, with two sums, integers, and a sum over the system.
     #[kernel(fast(positions))]
     pub(super) fn density(
         i: Atom,

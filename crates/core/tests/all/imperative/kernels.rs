@@ -161,7 +161,7 @@ madelung_core::kernels! {
         out[i] = x;
     }
 
-    /// The same without: rows whose index is out of range end.
+    /// A lookup without a guard: rows whose index is out of range end.
     #[kernel(no_adjoint)]
     pub(crate) fn unguarded(i: Row, at: &[i32; Row], table: &[Real; Entry], out: &mut [Real; Row]) {
         out[i] = 1.0;

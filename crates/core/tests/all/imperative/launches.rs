@@ -1,4 +1,4 @@
-//! What the kernels do, against the same in plain Rust.
+//! Results of the kernels against plain Rust.
 
 use super::kernels::*;
 use super::{Call, ints};
@@ -289,7 +289,7 @@ fn what_does_not_fit_is_an_error() {
     assert_eq!(error.expect("an error").to_string(), expected);
 }
 
-/// What the generated code relies on is checked before it runs.
+/// Launches are checked before generated code runs.
 #[test]
 fn launches_are_checked() {
     let good = || lookup(&[0, 1]);

@@ -19,7 +19,7 @@ use madelung_cpu::Cpu;
 use madelung_stand_in::Order;
 use std::collections::BTreeMap;
 
-/// What a kernel is called with, by name.
+/// Arguments of a call, by name.
 #[derive(Default)]
 struct Call<'a> {
     dtype: Option<DType>,
@@ -102,7 +102,7 @@ impl<'a> Call<'a> {
         Ok((outputs, raised))
     }
 
-    /// The same from everyone: one thread, four, and the CUDA text with its threads in either order.
+    /// The outcome on one thread, which is that on four and of the CUDA text with its threads in either order.
     fn everywhere(&self, kernel: &'static Kernel) -> Outcome {
         let first = self.on(kernel, &Cpu::new(), &Serial).expect("a launch");
         let threads = Threads::new(4);

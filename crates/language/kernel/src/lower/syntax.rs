@@ -65,7 +65,7 @@ pub(super) fn call(c: &syn::ExprCall) -> Result<(String, Vec<&Expr>)> {
     Ok((path.path.require_ident()?.to_string(), c.args.iter().collect()))
 }
 
-/// What other libraries call a function, and how a kernel writes it.
+/// Names of functions in other libraries, and how a kernel writes them.
 const ELSEWHERE: [(&str, &str); 14] = [
     ("norm", "length(v)"),
     ("magnitude", "length(v)"),

@@ -5,8 +5,8 @@
 //! interpreter and a printer of LLVM's text. All give the same bits.
 //!
 //! Every register of a part has one number in its class, and is written before it is read. Control flow is structured.
-//! Inside an [`Instruction::Lanes`] each instruction on lanes works on the vectors of iterations that are open, the last
-//! of which may be incomplete; outside, on one whole vector.
+//! Inside an [`Instruction::Lanes`] or an [`Instruction::Strip`] each instruction on lanes works on the vectors of iterations
+//! that are open, the last of which may be incomplete; outside, on one whole vector.
 
 mod instruction;
 mod lower;

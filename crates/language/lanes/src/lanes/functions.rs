@@ -16,7 +16,7 @@ pub struct Tables {
     pub(super) magic: f64,
     exp: &'static [f64],
     exp_part: &'static [f64],
-    /// Where `exp` stays within the normal numbers.
+    /// Arguments for which `exp` stays within the normal numbers.
     exp_range: (f64, f64),
     erfcx: (&'static [f64], &'static [f64]),
     /// From here on erfc(x) and exp(-x²) are zero.
@@ -308,7 +308,7 @@ fn ln_parts<L: Lane>(x: L) -> (L, L, L, L) {
     (n, f / d, d, f)
 }
 
-/// What ln has at the ends: −∞ at 0, ∞ at ∞, NaN below 0.
+/// Ends of ln: −∞ at 0, ∞ at ∞, NaN below 0.
 #[inline(always)]
 fn ln_ends<L: Lane>(x: L, value: L) -> L {
     let (zero, infinity) = (L::splat(0.0), L::splat(f64::INFINITY));

@@ -37,7 +37,7 @@ impl Isa {
         })
     }
 
-    /// Those that [`detect`](Self::detect) has to choose from, the narrowest first.
+    /// The sets that [`detect`](Self::detect) chooses from, the narrowest first.
     pub fn available() -> &'static [Self] {
         if ONE_ISA {
             return &[Self::Avx2];
@@ -87,7 +87,7 @@ impl Isa {
 mod tests {
     use super::Isa::{self, *};
 
-    /// What a test on every instruction set runs on is what the kernel of the operating system lists.
+    /// Tests on every instruction set run on those that the kernel of the operating system lists.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     #[test]
     fn what_is_available_is_what_the_processor_has() {

@@ -4,7 +4,7 @@
 use super::functions::{self, Tables};
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
-/// What memory holds.
+/// Type of real numbers in memory.
 pub trait Elem: Copy + Default + Send + Sync + 'static {
     /// The name of the type as it stands in dtypes.
     const NAME: &'static str;

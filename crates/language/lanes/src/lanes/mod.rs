@@ -1,4 +1,4 @@
-//! What generated kernel code calls: SIMD lanes and the special functions on them.
+//! SIMD lanes, and the special functions on them, which generated code calls.
 //!
 //! Every function stands once, in [`functions`], over the operations that a lane type has; `f32` and `f64` are
 //! lanes of one, so the scalar form of a kernel and its lanes differ by the rounding of fused operations only.

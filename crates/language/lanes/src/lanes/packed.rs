@@ -6,7 +6,7 @@ const MOST: [i32; 3] = [511, 1023, 1023];
 pub const BITS: [i32; 2] = [11, 22];
 /// Half the range of the last two components, which makes them positive.
 pub const HALF: i32 = 1024;
-/// That of both, in their places.
+/// The halves of both, in their places.
 pub const BIAS: i32 = HALF << BITS[0] | HALF;
 /// The bits of one of the last two.
 pub const MASK: i32 = 2 * HALF - 1;

@@ -199,7 +199,7 @@ impl Lower<'_> {
         Ok((self.blocks.pop().expect("pushed above"), result))
     }
 
-    /// What two branches push.
+    /// Statements of two branches.
     fn branches<T>(
         &mut self,
         then: impl FnOnce(&mut Self) -> Result<T>,

@@ -142,7 +142,7 @@ struct Machine<'a> {
     /// The largest value and its place.
     bests: HashMap<usize, (f64, f64)>,
     loops: HashMap<usize, Visit>,
-    /// What the loop over pairs adds to its sums, where that is known.
+    /// Sums of the loop over pairs, where they are known.
     given: Option<&'a [(Acc, f64)]>,
     written: &'a mut Arrays,
     stored: &'a mut HashSet<(usize, u8, usize, usize)>,

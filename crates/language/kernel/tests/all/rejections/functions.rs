@@ -2,7 +2,7 @@
 
 use super::{PARAMETERS, body, in_loop, refused, value};
 
-/// What newcomers write, and what they are told to write instead.
+/// Spellings of newcomers, and the ones that they are told to use.
 #[test]
 fn what_is_written_elsewhere_is_written_otherwise() {
     let names = "`d.x`, `d.y` and `d.z`";
