@@ -250,17 +250,19 @@ def check_lengths() -> list[str]:
 
 
 DOC = ("///", "//!")
-PRONOUNS = re.compile(r"//[/!] (?:Those|What|Where|The same|That|Another|It|They|Of|Whoever|As)\b")
+PRONOUNS = re.compile(r'(?://[/!] |""")(?:Those|What|Where|The same|That|Another|It|They|Of|Whoever|As)\b')
 
 
 def check_openings() -> list[str]:
-    """Doc comments open with a noun of the field, not with a word that stands for one."""
+    """Documentation opens with a noun of the field, not with a word that stands for one."""
+    files = [*(ROOT / "python" / "madelung").rglob("*.py")]
+    files += [file for crate in ARROWS for file in (folder_of(crate) / "src").rglob("*.rs")]
     breaches = []
-    for file in sorted(file for crate in ARROWS for file in (folder_of(crate) / "src").rglob("*.rs")):
+    for file in sorted(files):
         rows = [line.lstrip() for line in file.read_text().splitlines()]
         for n, (before, row) in enumerate(zip(["", *rows], rows, strict=False), 1):
             if PRONOUNS.match(row) and not before.startswith(DOC):
-                breaches.append(f"{file.relative_to(ROOT)}:{n}: the doc comment opens with no noun: {row}")
+                breaches.append(f"{file.relative_to(ROOT)}:{n}: the documentation opens with no noun: {row}")
     return breaches
 
 

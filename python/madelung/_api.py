@@ -1044,7 +1044,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, cell: ArrayLike | None = None, dl: float | ArrayLike = 2.0, *, pbc: Any = None,
         batch_idx: ArrayLike | None = None, stream: Any = None,
     ) -> dict[str, Any]:
-        """What `latent_ewald` sums over, to be given to it: `latent_ewald(…, **latent_ewald_lists(…))`.
+        """Lists and waves of `latent_ewald`, to be given to it: `latent_ewald(…, **latent_ewald_lists(…))`.
 
         For any positions of the atoms, and for cells that change so little that the set of waves may stay.
 

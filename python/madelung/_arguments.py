@@ -182,7 +182,7 @@ def reals(
 
 
 def as_positions(name: str, dtype: Any) -> str:
-    """What is expected of an array that has another dtype than the positions."""
+    """Expectation of an array that has another dtype than the positions."""
     return f"{dtype}, as the positions (convert `{name}`)"
 
 

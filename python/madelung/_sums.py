@@ -25,7 +25,7 @@ from madelung.numpy._framework import Numpy
 Method = Literal["ewald", "pme", "direct"]
 METHODS = ("ewald", "pme", "direct")
 Parameters = EwaldParameters | PmeParameters | None
-"""Those of Ewald's sum; None for a sum over all pairs, with all images along a single periodic axis."""
+"""Parameters of Ewald's sum; None for a sum over all pairs, with all images along a single periodic axis."""
 
 
 def chosen(

@@ -76,7 +76,7 @@ class Parameter:
     """Its line of the docstring. Empty: that of the parameter before."""
     default: Any = REQUIRED
     shape: tuple[int | str, ...] = ()
-    """Of an array of integers. Letters stand for any length."""
+    """Shape of an array of integers. Letters stand for any length."""
     words: tuple[str, ...] = ()
     without: tuple[Namespace, ...] = ()
     """Namespaces that refuse another value than the default."""

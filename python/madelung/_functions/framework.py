@@ -81,7 +81,7 @@ class Framework(Protocol):
         ...
 
     def counted(self, name: str, *inputs: Any) -> tuple[Any, ...]:
-        """The same of a search whose last input is a capacity: below zero, arrays are as long as what it finds."""
+        """Results of a search whose last input is a capacity: below zero, arrays are as long as what it finds."""
         ...
 
     def widened(self, x: Any) -> Any:
@@ -167,7 +167,7 @@ class Framework(Protocol):
         ...
 
     def kept(self, make: Callable[..., tuple[Any, ...]], key: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
-        """What a function makes of arguments that can be hashed, its arrays as inputs of the dtype of another one: kept
+        """Results of a function of arguments that can be hashed, its arrays as inputs of the dtype of another one: kept
         for later calls."""
         ...
 

@@ -164,7 +164,7 @@ def latent_ewald(
     eager=True,
 )
 def latent_ewald_lists(f: Framework, positions: Any, cell: Any, dl: Any, pbc: Any, batch_idx: Any) -> dict[str, Any]:
-    """What `latent_ewald` sums over, to be given to it: `latent_ewald(…, **latent_ewald_lists(…))`.
+    """Lists and waves of `latent_ewald`, to be given to it: `latent_ewald(…, **latent_ewald_lists(…))`.
 
     For any positions of the atoms, and for cells that change so little that the set of waves may stay.
     """

@@ -46,7 +46,7 @@ class BoundLaw(NamedTuple):
     """Pair law with its parameters: what a law made by `madelung.kernels.law` gives when it is called with them."""
 
     prefix: str
-    """That of its ops."""
+    """Prefix of the names of its ops."""
     parameters: dict[str, Any]
     """Its own parameters: for each a number, or an array with one for each system."""
     planned: Any

@@ -51,7 +51,7 @@ class Chosen:
     source_batch_idx: Any = None
 
     def of(self, values: Callable[[Any], Any]) -> Chosen:
-        """The same of other arrays."""
+        """The choice with other arrays in place of these."""
         return Chosen(*(values(getattr(self, x.name)) for x in fields(self)))
 
 

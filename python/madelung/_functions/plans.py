@@ -143,7 +143,7 @@ def evaluated(call: Call, inputs: list[Any], wanted: Any) -> Any:
 
 
 def of_other_atoms(call: Call, inputs: list[Any], positions: Any, charges: Any, cell: Any, widths: Any) -> Any:
-    """The same call of other positions, charges, cells and widths, with what was found for the former ones."""
+    """The call for other positions, charges, cells and widths, with what was found for the former ones."""
     f, of = call.f, call.of
     of = of._replace(positions=positions, charges=charges, cell=None if of.cell is None else cell, widths=widths)
     system = f.system(positions, charges, cell, of.batch_idx)

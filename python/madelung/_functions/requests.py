@@ -60,7 +60,7 @@ class Plan(NamedTuple):
     refuses_slabs: bool
     """Whether slabs are not permitted, and `pbc` has no values by which they could be refused."""
     parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Of sums of some systems each: methods and systems."""
+    """Sums of some systems each: methods and systems."""
     asks: bool = False
     """Whether the cheapest kind of sum of each system is asked for."""
 
@@ -94,7 +94,7 @@ class Numbers(NamedTuple):
     errors: Any
     """Expected relative errors of forces."""
     cost: float
-    """That of a sum over lists, in the unit of a pair's."""
+    """Cost of a sum over lists, in the unit of a pair's."""
     lines: tuple[Any, ...] = ()
     """Images along each axis of a direct sum, and lines of waves, as inputs of its op."""
     by_crowding: bool = False

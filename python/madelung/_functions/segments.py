@@ -196,6 +196,6 @@ def _by_columns(f: Framework, op: str, x: Any, idx: Any, segments: Any) -> Any:
 
 
 def _rows(f: Framework, found: Any, shape: tuple[Any, Any]) -> Any:
-    """What `_by_columns` gives, in the order of rows."""
+    """Results of `_by_columns`, in the order of rows."""
     rows, width = shape
     return found if width == 1 else f.transposed(found, (width, rows))

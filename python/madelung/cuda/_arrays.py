@@ -96,7 +96,7 @@ class Array:
         return self._native.stream
 
     def reshape(self, shape: Sequence[int]) -> Array:
-        """The same elements, of another shape."""
+        """An array of the same elements in another shape."""
         if math.prod(shape) != self.size:
             check.refuse("shape", f"one of {self.size} elements", tuple(shape))
         return part(self, 0, shape)

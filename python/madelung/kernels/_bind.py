@@ -59,7 +59,7 @@ class Call:
         return self._names.get(arg["name"], arg["name"])
 
     def of(self, arg: Mapping[str, Any]) -> Any:
-        """What was given for an argument; None where nothing was."""
+        """Value given for an argument; None where there is none."""
         return self._given.get(self.name(arg))
 
     def _first(self) -> tuple[Any, str]:

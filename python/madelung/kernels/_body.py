@@ -61,7 +61,7 @@ class Output(NamedTuple):
 
     @classmethod
     def of(cls, spec: Any) -> Output:
-        """Of what was declared."""
+        """The output that a declaration means."""
         is_spec = isinstance(spec, OutputSpec) and isinstance(spec.name, str)
         element = kinds.components(spec.type) if is_spec else ""
         sizes = tuple(spec.dims) if is_spec else ()

@@ -111,7 +111,7 @@ class Expressions:
     # What is known of values.
 
     def kind(self, name: str) -> str | None:
-        """What a name of the function is here; None where it is not known."""
+        """Kind of a name of the function; None where it is not known."""
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
 
     def constant(self, e: ast.AST) -> int | float | None:
@@ -195,7 +195,7 @@ class Expressions:
         return MISSING
 
     def function(self, f: ast.AST) -> Any:
-        """What is called: the name of a function of the language, or an object made by `@func`; None where neither."""
+        """Called function: the name of one of the language, or an object made by `@func`; None where neither."""
         found = self.outside(f)
         name = f.id if isinstance(f, ast.Name) else f.attr if isinstance(f, ast.Attribute) else ""
         if self.block.is_func(found):
@@ -302,7 +302,7 @@ class Expressions:
         return self._around(e, name, self.definition.lookup(name))
 
     def _around(self, e: ast.AST, name: str, value: Any) -> Text:
-        """What stands around the function and is no number."""
+        """Value from around the function that is no number."""
         if (isinstance(value, type) and issubclass(value, kinds.Dim)) or isinstance(value, _language.Reason):
             return self.at(e, value.__name__)
         if isinstance(value, bool) and not self.adjoint:
@@ -326,7 +326,7 @@ class Expressions:
         return self.error(e, message)
 
     def _indexed(self, e: ast.AST) -> Text:
-        """What is indexed: an array's name, without the star of those with one element."""
+        """Array that is indexed: its name, without the star of those with one element."""
         if isinstance(e, ast.Name) and e.id in self.annotations and self.kind(e.id) is not None:
             return self.at(e, self.names[e.id])
         return self.expr(e).within()

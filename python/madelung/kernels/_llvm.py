@@ -127,7 +127,7 @@ def _warn(reason):
 
 
 def compiler() -> str:
-    """What makes machine code of kernels: LLVM and its version, or the interpreter and why."""
+    """Compiler of kernels: LLVM and its version, or the interpreter and why."""
     with _lock:
         found = _the_compiler()
     return f"llvmlite {found.version}" if isinstance(found, _Compiler) else f"interpreter: {found}"

@@ -54,7 +54,7 @@ _COMPOUND = {ast.Add: "+=", ast.Sub: "-=", ast.Mult: "*=", ast.Div: "/="}
 
 
 class Function(Protocol):
-    """What the translator asks of an object made by `@func`, or of a function of the library."""
+    """Protocol of an object made by `@func`, or of a function of the library."""
 
     name: str
     gives_integer: bool
@@ -469,7 +469,7 @@ class Translator(Expressions):
         self._line(joined(None, "}"))
 
     def _over(self, e: ast.expr, count: int) -> tuple[Text, list[str]]:
-        """What a loop goes over, and what its variables are."""
+        """Range of a loop, and its variables."""
         match e:
             case ast.Call(func=f, args=args, keywords=[]) if self.function(f) == "range":
                 if len(args) == 3:

@@ -33,8 +33,8 @@ class Text:
         return self if self.binds >= binds else joined(None, "(", self, ")")
 
     def place(self, line: int, column: int, end: tuple[int, int] | None) -> Place | None:
-        """What a stretch of the text came from: lines count from 1 and columns from 0. Where the end is not known, the
-        widest expression that begins there."""
+        """Origin of a stretch of the text: lines count from 1, columns from 0. Where the end is not known, the widest
+        expression that begins there."""
         lines = self.string.split("\n")
 
         def offset(line: int, column: int) -> int:
