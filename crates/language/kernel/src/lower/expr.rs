@@ -91,8 +91,7 @@ impl Lower<'_> {
             Expr::Paren(p) => self.expr(&p.expr),
             Expr::Group(p) => self.expr(&p.expr),
             Expr::Lit(ExprLit { lit: Lit::Float(x), .. }) => {
-                let x: f64 = x.base10_parse()?;
-                Ok(Value::Scalar(self.b.real(x)))
+                Ok(Value::Scalar(self.b.real(syntax::number(x)?)))
             }
             Expr::Lit(ExprLit { lit: Lit::Int(x), .. }) => {
                 let x: i64 = x.base10_parse()?;

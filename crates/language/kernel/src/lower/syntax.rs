@@ -17,6 +17,14 @@ pub(super) fn signature(f: &ItemFn) -> Result<(String, String, impl Iterator<Ite
     Ok((name.ident.to_string(), ty.path.require_ident()?.to_string(), inputs))
 }
 
+/// A real number as written.
+pub(super) fn number(x: &syn::LitFloat) -> Result<f64> {
+    match x.base10_parse::<f64>()? {
+        number if number.is_finite() => Ok(number),
+        _ => err(x, "this number is beyond the range of f64"),
+    }
+}
+
 /// The name and the type of a kernel's parameter.
 pub(super) fn parameter(arg: &FnArg) -> Result<(&PatIdent, &Type)> {
     let FnArg::Typed(typed) = arg else { return err(arg, "a kernel has no `self`") };

@@ -76,13 +76,7 @@ impl Lower<'_> {
 
     fn literal(&mut self, l: &ExprLit) -> Result<Value> {
         match &l.lit {
-            Lit::Float(x) => {
-                let number: f64 = x.base10_parse()?;
-                if !number.is_finite() {
-                    return err(x, "this number is beyond the range of f64");
-                }
-                Ok(Value::Real(self.emit(Type::Real, Computed::Real(number))))
-            }
+            Lit::Float(x) => Ok(Value::Real(self.emit(Type::Real, Computed::Real(syntax::number(x)?)))),
             Lit::Int(x) => {
                 let number: i64 = x.base10_parse()?;
                 let v = self.emit(Type::Int, Computed::Int(number));

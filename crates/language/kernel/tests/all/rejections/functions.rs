@@ -25,6 +25,7 @@ fn what_is_written_elsewhere_is_written_otherwise() {
     value("g * «*g»", "(a power is `pow(x, n)`)");
     value("«g ^ 6»", "powers are `pow(x, 6)`");
     value("«g ^ 2.0»", "powers are `pow(x, 6)`");
+    value("«1e999»", "beyond the range of f64");
     let untyped = "say what `f` gives back: `-> Real` behind its arguments";
     function("#[func] «fn f(x: Real)» { x * x }", untyped);
     function("#[func] «fn f(x: Real)» { let y = x; }", untyped);
