@@ -86,10 +86,10 @@ test-all: $(VENV)/.tests
 	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all $(BIN)/python -m pytest -n 2 --durations=25 tests/python/torch tests/python/jax tests/python/test_cuda_text.py tests/python/test_cuda_primitives.py
 
 # The development profile, at the level at which building and running take least. Kernels are interpreted, on the lanes of one
-# instruction set, and those made at run time are not called. Between closed pages too, and with arrays that are NaN until
-# they are written; machine code runs there in `make test`.
+# instruction set, against the oracle too; those made at run time are not called. Between closed pages, and with arrays that
+# are NaN until they are written; machine code runs there in `make test`.
 test-checked:
-	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=none MADELUNG_FENCE=behind $(STAGE) test-checked $(CARGO) --config profile.dev.package.madelung-jit.opt-level=0 test --locked -p madelung -p madelung-interpreter --features madelung-core/interpreted,madelung-interpreter/one-isa --test fuzz --test memory
+	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=none MADELUNG_FENCE=behind $(STAGE) test-checked $(CARGO) --config profile.dev.package.madelung-jit.opt-level=0 test --locked -p madelung -p madelung-electrostatics -p madelung-interpreter --features madelung-core/interpreted,madelung-interpreter/one-isa --test fuzz --test memory --test pairs --test pme
 
 # One binary serves every PyTorch and JAX: the module is the one that was built for `make test`. The stand-ins for CUDA's
 # libraries are for newer ones, and all kernels of the library go through the newest LLVM alone.

@@ -45,8 +45,9 @@ impl Charges {
     /// ½ Σ f q_i q_j φ(r) over pairs and images closer than a cutoff, as energies of atoms; `factors`: whether those of the
     /// excluded pairs count, in their nearest image.
     fn summed(&self, cutoff: f64, factors: bool, law: impl Fn(f64) -> f64) -> Vec<f64> {
-        let count = (cutoff / SIDE).ceil() as i32 + 1;
-        let along = |k: usize| if self.pbc[0][k] { -count..=count } else { 0..=0 };
+        // Open axes have one image, whatever the cutoff: it may be beyond any count of images.
+        let count = |k: usize| if self.pbc[0][k] { (cutoff / SIDE).ceil() as i32 + 1 } else { 0 };
+        let along = |k: usize| -count(k)..=count(k);
         let energy = |i: usize| {
             let mut energy = 0.0;
             for j in 0..self.charges.len() {

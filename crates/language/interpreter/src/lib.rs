@@ -88,8 +88,8 @@ fn of(_: Isa) -> OfIsa {
 /// Runs a program.
 ///
 /// # Safety
-/// As for a [`madelung_lanes::Run`] of the part whose program, as [`madelung_kernel::program`] lowers it, the line is made of;
-/// the processor has the instruction set.
+/// The promises of a [`madelung_lanes::Run`] of the part; the line is made of the part's program as
+/// [`madelung_kernel::program`] lowers it, and the processor has the instruction set.
 pub unsafe fn run(
     line: &Line,
     single: bool,

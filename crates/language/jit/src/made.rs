@@ -53,7 +53,7 @@ static ALL: Mutex<Option<HashMap<Text, &'static [Made]>>> = Mutex::new(None);
 /// The kernels of a block of source text, in its order. Equal text gives the same ones.
 ///
 /// # Errors
-/// What the compiler of the kernel language refuses.
+/// Refusals of the compiler of the kernel language.
 pub fn kernels(source: &str) -> Result<&'static [Made], SourceError> {
     kernels_with(source, &[])
 }

@@ -55,7 +55,7 @@ pub trait Code: std::fmt::Debug + Sync {
     /// A [`Run`] for f32 arrays (`single`) or f64 arrays, on lanes of an instruction set.
     ///
     /// # Safety
-    /// As for a [`Run`]; the processor has the instruction set.
+    /// The promises of a [`Run`]; the processor has the instruction set.
     unsafe fn run(&self, single: bool, isa: Isa, a: &LaunchAbi, lo: usize, hi: usize, partials: *mut f64);
 }
 
@@ -102,7 +102,7 @@ impl Entry {
     /// Runs rows `lo..hi` of the part and adds the sums over them to `partials`.
     ///
     /// # Safety
-    /// As for a [`Run`]; the processor has the instruction set.
+    /// The promises of a [`Run`]; the processor has the instruction set.
     #[inline]
     #[expect(unsafe_code, reason = "generated code is called")]
     pub unsafe fn run(self, a: &LaunchAbi, lo: usize, hi: usize, partials: *mut f64) {
