@@ -89,6 +89,7 @@ class Op:
         self.outputs: list[dict[str, Any]] = op["outputs"]
         self.scratch: list[dict[str, Any]] = op["scratch"]
         self.saves: list[str] = described["saves"]
+        self.computes_indices: bool = op["computes_indices"]
         self.inputs = [Input(i["name"], i["type"], i["arg"], i["part"]) for i in described["inputs"]]
         # Positions among the inputs.
         self.reals = [n for n, i in enumerate(self.inputs) if i.part == "real"]
@@ -224,8 +225,8 @@ class Op:
     @cached_property
     def stackable(self) -> bool:
         """Whether many calls are one call of a larger batch: every array has rows of a dimension, so that nothing is
-        shared between calls nor summed over all, and no map names elements of another dimension."""
-        if any(a["kind"] == "map" for a in self.args):
+        shared between calls nor summed over all, and no map or kernel names elements by their numbers."""
+        if self.computes_indices or any(a["kind"] == "map" for a in self.args):
             return False
         arrays = [a["shape"] for a in self.args if a["kind"] in ("real", "ints")]
         arrays += [o["shape"] for o in [*self.outputs, *self.scratch]]

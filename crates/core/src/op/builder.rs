@@ -266,6 +266,7 @@ impl OpBuilder {
     #[must_use]
     pub fn step_as(mut self, kernel: &'static Kernel, names: &[(&str, &str)]) -> Self {
         let names = names.iter().map(|(p, b)| ((*p).to_string(), (*b).to_string())).collect();
+        self.op.computes_indices |= !kernel.is_differentiable();
         self.steps.push((Work::Kernel(kernel), names));
         self
     }

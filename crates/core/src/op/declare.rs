@@ -222,6 +222,8 @@ pub struct Op {
     pub saved_gradients: Vec<String>,
     /// Members of the family that can be called.
     pub derivatives: [&'static str; 5],
+    /// Whether kernels may compute indices, so that the rows of several calls cannot stand side by side in one.
+    pub computes_indices: bool,
     #[serde(skip)]
     pub(crate) steps: Vec<Step>,
     /// Order of the steps in a forward pass: see [`forward_order`].
@@ -282,6 +284,7 @@ impl Op {
                 scratch: vec![],
                 saved_gradients: vec![],
                 derivatives: ["F0", "F1", "F2", "G0", "G1"],
+                computes_indices: false,
                 steps: vec![],
                 forward: vec![],
                 explain: None,
