@@ -186,19 +186,20 @@ def as_positions(name: str, dtype: Any) -> str:
     return f"{dtype}, as the positions (convert `{name}`)"
 
 
-def integers(name: str, x: Any, shape: Sequence[int | str]) -> Ints:
-    """An int32 array, from any integers that an int32 can hold."""
+def integers(name: str, x: Any, shape: Sequence[int | str], dtype: Any = np.int32) -> Ints:
+    """An array of a dtype (int32), from any integers that it can hold."""
     array = _array(name, x)
     if array.size == 0 and not hasattr(x, "dtype"):
-        array = array.astype(np.int32)
+        array = array.astype(dtype)
     if array.dtype.kind not in "iu":
         refuse(name, "integers", array.dtype, TypeError)
     fits(name, array, shape)
-    if array.size and array.dtype != np.int32:
+    if array.size and array.dtype != dtype:
+        range_of = np.iinfo(dtype)
         for extreme in (int(array.min()), int(array.max())):
-            if not _INT32.min <= extreme <= _INT32.max:
-                refuse(name, "integers that 32 bits can hold", extreme)
-    return np.require(array, np.int32, ["C", "A"])
+            if not range_of.min <= extreme <= range_of.max:
+                refuse(name, f"integers that {range_of.bits} bits can hold", extreme)
+    return np.require(array, dtype, ["C", "A"])
 
 
 def numbers(name: str, x: Any) -> npt.NDArray:

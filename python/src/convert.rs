@@ -123,7 +123,8 @@ pub(crate) fn lent(array: &Bound<'_, PyUntypedArray>) -> PyResult<Array> {
     match dtype {
         Some(dtype) if flags & NPY_ARRAY_CARRAY == NPY_ARRAY_CARRAY && !array.is_empty() => {
             // SAFETY: the flags say that the elements lie side by side, aligned, and may be written to. The array keeps
-            // them, and who gives it to be written to uses it for nothing else meanwhile.
+            // them, and who gives it to be written to uses it for nothing else meanwhile, but as the argument that the
+            // result begins as, which is read no more once the call has taken the result's memory.
             Ok(unsafe { Array::lent(dtype, array.shape(), data.cast(), Box::new(array.clone().unbind())) })
         }
         _ => Err(PyValueError::new_err("expected a contiguous array in C order that can be written to")),

@@ -67,7 +67,7 @@ pub(crate) fn dimensions(op: &Op) -> (Vec<String>, Vec<String>) {
     }
     for arg in &op.args {
         match &arg.kind {
-            ArgKind::Real { shape, .. } | ArgKind::Ints { shape } => {
+            ArgKind::Real { shape, .. } | ArgKind::Ints { shape, .. } => {
                 others.extend(
                     shape.iter().filter_map(|s| if let Size::Dim(d) = s { Some(d.clone()) } else { None }),
                 );
@@ -163,7 +163,7 @@ impl Plan {
                     _ => numbers,
                 })
             }
-            ArgKind::Ints { shape } => {
+            ArgKind::Ints { shape, .. } => {
                 let shape = self.shape(shape);
                 // Never 0: wave vectors are made of integers, and that of 0 has no energy.
                 let one =

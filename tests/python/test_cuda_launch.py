@@ -215,6 +215,52 @@ with refused(ValueError, "alpha`: expected finite numbers"):
 """)
 
 
+def test_launches_go_on() -> None:
+    """In-out arrays are read and written where they are; calls copy them."""
+    run("""
+from in_out_kernels import arguments, axpy, expected, go_on
+stream = dev.stream()
+def writable(x):
+    out = Interface(x)
+    out.__cuda_array_interface__["data"] = (out.block.address, False)
+    return out
+def check(arrays, wanted):
+    for name, x in wanted.items():
+        np.testing.assert_array_equal(read(arrays[name], stream), x, name)
+for dtype in (np.float64, np.float32):
+    inputs, held = arguments(dtype)
+    wanted = expected(inputs, held)
+    there = {name: Interface(x) for name, x in inputs.items()}
+    arrays = {name: writable(x) for name, x in held.items()} | {"new": writable(np.full(3, 99, np.int32))}
+    before = dev.calls("cuMemcpyDtoDAsync_v2")
+    mk.launch(go_on, there, arrays, stream=stream)
+    assert dev.calls("cuMemcpyDtoDAsync_v2") == before
+    check(arrays, wanted)
+    again = expected(inputs, {name: wanted[name] for name in held})
+    mk.launch(go_on, there, {name: arrays[name] for name in held}, stream=stream)
+    check(arrays, {name: again[name] for name in held})
+    given = {name: Interface(x) for name, x in held.items()}
+    for name, x in zip(wanted, go_on(**there, **given)):
+        np.testing.assert_array_equal(x.numpy(), wanted[name], name)
+    check(given, held)
+# In a graph, as often as it is launched.
+inputs, held = arguments()
+x, y = Interface(inputs["x"], stream=stream), writable(held["y"])
+with mk.capture(stream) as graph:
+    mk.launch(axpy, {"a": 0.5, "x": x}, {"y": y}, stream=stream)
+for _ in range(3):
+    graph.launch()
+np.testing.assert_array_equal(read(y, stream), held["y"] + 1.5 * inputs["x"])
+with refused(ValueError, "`y`: expected its array under `outputs` alone", "got one under `inputs`"):
+    mk.launch(axpy, {"a": 0.5, "x": x, "y": y}, {"y": y}, stream=stream)
+with refused(ValueError, "`y`: expected memory of its own, got that of `x`"):
+    mk.launch(axpy, {"a": 0.5, "x": y}, {"y": y}, stream=stream)
+with refused(ValueError, "`y`: expected an array that can be written to"):
+    mk.launch(axpy, {"a": 0.5, "x": x}, {"y": Interface(held["y"])}, stream=stream)
+madelung.check_device()
+""")
+
+
 def test_captures_end_anywhere() -> None:
     """In any thread; one that is given up makes no graph, and leaves the stream as it was."""
     run("""

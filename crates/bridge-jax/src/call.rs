@@ -171,7 +171,7 @@ fn cut<'e>(
         _ => None,
     };
     let rows_of = |arg: usize| match &entry.op.args[arg].kind {
-        ArgKind::Real { shape, .. } | ArgKind::Ints { shape } => rows(shape),
+        ArgKind::Real { shape, .. } | ArgKind::Ints { shape, .. } => rows(shape),
         ArgKind::Map { rows, .. } => Some(&**rows),
         _ => None,
     };

@@ -49,7 +49,7 @@ impl<'a, 'n> Inputs<'a, 'n> {
     pub(crate) fn size_of(&self, dim: &str) -> Result<usize> {
         let args = &self.entry.op.args;
         let says = |(input, given): (&Input, Given<'_, '_>)| match (given, &args[input.arg].kind) {
-            (Given::Tensor(view), ArgKind::Real { shape, zero: false } | ArgKind::Ints { shape }) => {
+            (Given::Tensor(view), ArgKind::Real { shape, zero: false } | ArgKind::Ints { shape, .. }) => {
                 let axis = shape.iter().position(|s| matches!(s, Size::Dim(d) if d == dim))?;
                 Some(view.shape().get(axis).copied().unwrap_or(0))
             }

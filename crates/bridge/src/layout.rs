@@ -47,7 +47,7 @@ pub fn inputs(op: &Op) -> Result<Vec<Input>> {
     // Arrays that may come empty say nothing about sizes.
     let mut known: BTreeSet<&str> = BTreeSet::new();
     for arg in op.passed() {
-        if let ArgKind::Real { shape, zero: false } | ArgKind::Ints { shape } = &arg.kind {
+        if let ArgKind::Real { shape, zero: false } | ArgKind::Ints { shape, .. } = &arg.kind {
             known.extend(shape.iter().filter_map(|s| if let Size::Dim(d) = s { Some(&**d) } else { None }));
         }
         if let Some(declared) = arg.kind.structure().filter(|declared| !declared.is_grid) {

@@ -158,8 +158,8 @@ class Framework(Protocol):
         """A positive number of the host, such as a distance, or None."""
         ...
 
-    def integers(self, name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
-        """An array of integers. `by_name`: of a call of a kernel; else an op may check it."""
+    def integers(self, name: str, x: Any, shape: Sequence[int | str], by_name: bool = False, wide: bool = False) -> Any:
+        """An array of integers. `by_name`: of a call of a kernel; else an op may check it. `wide`: of 64 bits."""
         ...
 
     def integer_list(self, values: Sequence[int]) -> Any:

@@ -84,10 +84,12 @@ class Stream:
         check.fits(name, x, shape)
         return x
 
-    def integers(self, name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Array:
+    def integers(
+        self, name: str, x: Any, shape: Sequence[int | str], by_name: bool = False, wide: bool = False
+    ) -> Array:
         """An array of int32 or int64."""
         if not isinstance(x, Array):
-            return self.uploaded(check.integers(name, x, shape))
+            return self.uploaded(check.integers(name, x, shape, np.int64 if wide else np.int32))
         if x.dtype not in _INTEGERS:
             check.refuse(name, "integers of int32 or int64", x.dtype, TypeError)
         check.fits(name, x, shape)

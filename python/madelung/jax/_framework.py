@@ -195,8 +195,8 @@ class Jax(Common):
         return None if x is None else given.static(name, x)
 
     @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
-        return given.integers(name, x, shape)
+    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False, wide: bool = False) -> Any:
+        return given.integers(name, x, shape, wide)
 
     @staticmethod
     def axes(name: str, x: Any, system: System) -> Any:

@@ -40,19 +40,19 @@ def reals(name: str, x: Any, shape: Sequence[int | str], like: Any = None, exact
     return x
 
 
-def integers(name: str, x: Any, shape: Sequence[int | str]) -> Any:
-    """An array of int32, from any integers that an int32 can hold.
+def integers(name: str, x: Any, shape: Sequence[int | str], wide: bool = False) -> Any:
+    """An array of int32, from any integers that an int32 can hold; `wide`: one of int64 stays as it is.
 
     While values are not known int64 stays int64: the op looks at each, on a device too.
     """
     if isinstance(x, np.ndarray):
         # Before JAX, which may cut them to 32 bits.
-        x = check.integers(name, x, shape)
+        x = check.integers(name, x, shape, jax.dtypes.canonicalize_dtype(np.int64) if wide else np.int32)
     x = array(name, x)
     if not jnp.issubdtype(x.dtype, jnp.integer):
         check.refuse(name, "integers", x.dtype, TypeError)
     check.fits(name, x, shape)
-    if x.dtype == jnp.int32:
+    if x.dtype == jnp.int32 or (wide and x.dtype == jnp.int64):
         return x
     if not is_traced(x) and not is_remote(x):
         check.integers(name, value(name, x), shape)

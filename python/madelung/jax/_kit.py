@@ -46,7 +46,8 @@ def jax_kernel(
         vmap_method: "sequential", "expand_dims" or "broadcast_all": taken for Warp's callers. The results are those of
             calls one by one in each, and a batch is one larger call where the kernel allows.
         in_out_argnames: names of outputs for which arrays are given, behind the inputs or by name. Sums (of systems, or
-            of all rows) are added to what was given; an output of each row takes its place.
+            of all rows) are added to what was given; an output of each row takes its place. A parameter `InOut[…]` is
+            given at its own place among the arguments, named here or not.
         enable_backward: whether there are derivatives; without, taking one is an error.
 
     Raises:
@@ -63,7 +64,7 @@ def jax_kernel(
         check.word("vmap_method", vmap_method, _VMAP_METHODS)
     open_dims = {schema.args[i.arg][i.part] for i in schema.inputs if i.part in _SIZES}
     sizes = _sizes(output_dims, open_dims)
-    in_out = _in_out(op, () if in_out_argnames is None else in_out_argnames)
+    in_out = _added(op, () if in_out_argnames is None else in_out_argnames)
     inputs = len(schema.args)
     has_derivatives = check.flag("enable_backward", enable_backward)
 
@@ -126,22 +127,24 @@ def _sizes(output_dims: Mapping[Any, int] | None, open_dims: set[str]) -> dict[s
     return sizes
 
 
-def _in_out(op: Op, names: Sequence[str]) -> dict[str, bool]:
-    """Outputs for which arrays are given, in the kernel's order, and whether they are sums."""
+def _added(op: Op, names: Sequence[str]) -> dict[str, bool]:
+    """Outputs for which arrays are given that the op does not read, in its order, and whether they are sums."""
     if isinstance(names, str):
         names = (names,)
     sums = {}
     for k in op._declaration.steps:
         for p in k.parameters:
             if p.name in names and p.name in op.outputs:
+                if p.name in op.in_out:
+                    continue
                 if not k.adjoint:
-                    expected = f"outputs of a kernel with derivatives (`{k.__name__}` writes to `{p.name}` as it likes)"
-                    check.refuse("in_out_argnames", expected, p.name)
+                    expected = f"an output of a kernel with derivatives, or an `InOut[…]` (`{k.__name__}` writes to it)"
+                    check.refuse("in_out_argnames", expected, f"`{p.name}`, an `Out[…]`")
                 sums[p.name] = [dim.__name__ for dim in p.annotation.__args__[1:2]] != [k.rows]
     for name in names:
         if name not in op.outputs:
             check.refuse("in_out_argnames", "outputs: " + ", ".join(op.outputs), repr(name))
-    return {name: sums[name] for name in op.outputs if name in names}
+    return {name: sums[name] for name in op.outputs if name in sums}
 
 
 @cache

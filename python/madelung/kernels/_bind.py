@@ -63,10 +63,11 @@ class Call:
         return self._given.get(self.name(arg))
 
     def _first(self) -> tuple[Any, str]:
-        for arg in self.op.args:
-            if arg["kind"] == "real" and self.f.is_own(x := self.of(arg)):
+        arrays = [a for a in self.op.args if a["kind"] == "real"] or [a for a in self.op.args if a["kind"] == "ints"]
+        for arg in arrays:
+            if self.f.is_own(x := self.of(arg)):
                 return x, self.name(arg)
-        names = ", ".join(f"`{self.name(arg)}`" for arg in self.op.args if arg["kind"] == "real")
+        names = ", ".join(f"`{self.name(arg)}`" for arg in arrays)
         raise TypeError(f"expected {self.f.kind} for {names}, got none")
 
     def flat(self) -> list[Any]:
@@ -133,7 +134,7 @@ class Call:
         return self.f.full(sizes, check.number(name, x), self.like)
 
     def _ints(self, arg: Mapping[str, Any]) -> dict[str, Any]:
-        return {"ints": self._array(arg, self.of(arg), self.f.integers, True)}
+        return {"ints": self._array(arg, self.of(arg), self.f.integers, True, arg.get("dtype") == "i64")}
 
     def _rows(self, arg: Mapping[str, Any], x: Any) -> Any:
         idx = self.f.integers(self.name(arg), x, (arg["rows"],), True)

@@ -60,6 +60,8 @@ _WORDS: list[tuple[str, str]] = [
     (r"in 0\.\.(\w+)", r"in range(\1)"),
     # Types, from the inside outwards.
     (r"\[0\.0; (\w+)\]", r"[0.0] * \1"),
+    (r"`&mut \[InOut<(\w+)>; (\w+)\]`", r"`InOut[\1, \2]`"),
+    (r"`&mut InOut<(\w+)>`", r"`InOut[\1]`"),
     (rf"`&mut \[\[({_ELEMENT}); (\w+)\]; (\w+)\]`", r"`Out[\1, \3, \2]`"),
     (rf"`&\[\[({_ELEMENT}); (\w+)\]; (\w+)\]`", r"`Array[\1, \3, \2]`"),
     (rf"`&mut \[({_ELEMENT}); (\w+)\]`", r"`Out[\1, \2]`"),

@@ -112,6 +112,11 @@ class Kernel:
         """The names of the outputs."""
         return self._op.outputs
 
+    @property
+    def in_out(self) -> list[str]:
+        """The names of the outputs that begin as arguments."""
+        return self._op.in_out
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs of an op of this kernel alone: see `Op`."""
         return self._op(*args, **kwargs)

@@ -18,13 +18,14 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], s
 
     Results are computed where they are to lie; to tensors of PyTorch and arrays with gaps they are copied. Arguments
     are checked before anything is written; what only values show (a list with a wrong index, coincident charges) is
-    found while the kernel runs, and leaves arbitrary numbers in the outputs.
+    found while the kernel runs, and leaves arbitrary numbers in the outputs. What an output held before is overwritten:
+    its sums and counts begin at zero. A parameter `InOut[…]` goes on with what its array holds.
 
     Args:
         kernel: a kernel, or what `op` gives.
-        inputs: its arguments by name, as for a call.
+        inputs: its arguments by name, as for a call, but for those that are `InOut[…]`.
         outputs: arrays for its outputs by name, of their shapes and dtypes: of NumPy, of PyTorch, or of any library in
-            the memory of a CUDA device; others are not kept.
+            the memory of a CUDA device; others are not kept. One for each parameter `InOut[…]` is needed.
         stream: stream of CUDA on which arrays in the memory of a device are read and written, as for
             `madelung.cuda.ewald_summation`: a handle, or the object of any library. None: PyTorch's current stream for
             its tensors, and else CUDA's default stream. Before outputs are read, or inputs are freed or overwritten, on
@@ -34,12 +35,17 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], s
         TypeError, ValueError: As a call; and for an array that does not fit its output, cannot be written to, or lies
             in the memory of an input.
     """
-    names = kernel.outputs
+    names, in_out = kernel.outputs, kernel.in_out
     for name in outputs:
         if name not in names:
             check.refuse("outputs", f"arrays for {', '.join(names)}", f"one for `{name}`")
         if framework_of([outputs[name]]) == "jax":
             check.refuse(name, "an array that can be written to", "one of JAX")
+    for name in in_out:
+        if name in inputs:
+            check.refuse(name, "its array under `outputs` alone, where it is read and written", "one under `inputs`")
+        if name not in outputs:
+            check.refuse("outputs", f"an array for `{name}`, which is read and written", "none")
     framework = framework_of((*inputs.values(), *outputs.values())) if stream is None else "cuda"
     f, given = opened(framework, {**inputs, **outputs}, stream)
     inputs, outputs = ({name: given[name] for name in of} for of in (inputs, outputs))
@@ -61,7 +67,8 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], s
             rooms[n] = f.room(out)
         return rooms
 
-    results = f.without_derivatives(lambda: kernel.called((), inputs, framework=framework, stream=stream, into=into))
+    arguments = {**inputs, **{name: outputs[name] for name in in_out}}
+    results = f.without_derivatives(lambda: kernel.called((), arguments, framework=framework, stream=stream, into=into))
     for name, x in zip(names, results if isinstance(results, tuple) else (results,)):
         if name in outputs and x is not None:
             f.write(outputs[name], x)

@@ -43,7 +43,11 @@ def _array(annotation: Any) -> tuple[str, ...]:
 
 
 def _is_output(p: Parameter) -> bool:
-    return getattr(p.annotation, "__origin__", None) is kinds.Out
+    return getattr(p.annotation, "__origin__", None) in kinds.OUTPUTS
+
+
+def _is_in_out(p: Parameter) -> bool:
+    return getattr(p.annotation, "__origin__", None) is kinds.InOut
 
 
 class Declaration:
@@ -70,7 +74,10 @@ class Declaration:
             check.refuse("scratch", f"`{left[0]}`, which a step writes and `outputs` leaves out", "none of this name")
         # Where each of the outputs stands among those of the steps.
         self.order = [written.index(name) for name in self.outputs]
-        self._arguments(made)
+        # In-out arrays of which no earlier step leaves anything begin as arguments.
+        firsts = {p.written: p for k in reversed(self.steps) for p in reversed(k.parameters) if _is_output(p)}
+        self.in_out = [name for name in self.outputs if _is_in_out(firsts[name])]
+        self._arguments(made, firsts)
         self.queries = self._queried(made)
         self.constraints = self._constrained(made, constraints)
         namespace, _, self.label = name.rpartition("::")
@@ -92,8 +99,12 @@ class Declaration:
                 check.refuse(spec.name, "the type and dimensions that it has in the step that writes it", "others")
         return [of[spec.name] for spec in specs]
 
-    def _arguments(self, made: Mapping[str, Any]) -> None:
+    def _arguments(self, made: Mapping[str, Any], firsts: Mapping[str, Parameter]) -> None:
         """Refuses steps that do not fit each other."""
+        for name in (*self.scratch, *self.saved):
+            if _is_in_out(firsts[name]):
+                expected = f"`{self.names[name]}` to be written by a step before one that goes on with it"
+                check.refuse("scratch", expected, "none")
         found: dict[str, str | None] = {}
         written: set[str] = set()
         for k in self.steps:
@@ -102,9 +113,9 @@ class Declaration:
                     kind = kinds.written(p.annotation)
                     if found.setdefault(p.written, kind) != kind:
                         check.refuse("steps", f"one type for `{p.name}` in all of them", f"another in `{k.__name__}`")
-                elif p.written not in written and not _is_output(p):
+                elif p.written not in written and not _is_output(p) and p.written not in self.in_out:
                     check.refuse("steps", f"`{p.name}` to be written before `{k.__name__}` reads it", "a later step")
-                elif not _is_output(p) and p.written not in {*self.scratch, *self.saved}:
+                elif p.written in written and not _is_output(p) and p.written not in {*self.scratch, *self.saved}:
                     reads = f"`{p.name}`, which `{k.__name__}` reads after an earlier step wrote it"
                     check.refuse("scratch", reads, "none of this name")
                 elif _array(p.annotation) != made[p.written]:
@@ -126,7 +137,7 @@ class Declaration:
         return found
 
     def _constrained(self, made: Mapping[str, Any], constraints: Mapping[str, str]) -> list[tuple[str, str]]:
-        of = {name: written for written, name in self.names.items() if written not in made}
+        of = {name: written for written, name in self.names.items() if written not in made or written in self.in_out}
         for name, constraint in constraints.items():
             if name not in of:
                 check.refuse("constraints", "names of arguments: " + ", ".join(of), name)
@@ -187,14 +198,19 @@ class Op:
         """The names of the outputs."""
         return [self._declaration.names[name] for name in self._declaration.outputs]
 
+    @property
+    def in_out(self) -> list[str]:
+        """The names of those outputs that begin as arguments."""
+        return [self._declaration.names[name] for name in self._declaration.in_out]
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs: one as it is, several as a tuple.
 
-        Arguments are the parameters of the kernels by name, or in their order, without index and outputs. A `Zero[…]`
-        and a batch of one system may be left out, and then arrays with an element for each system may come without that
-        axis; a number stands for an element of every system. `Pairs` are what `find_neighbors` of the namespace gives,
-        or (neighbor_list, neighbor_ptr, neighbor_shifts). A grid is a `HashGrid(points, cell)`, in which the call
-        searches, or the pairs that a search has found.
+        Arguments are the parameters of the kernels by name, or in their order, without index and outputs; an `InOut[…]`
+        is both, and its argument stays as it is. A `Zero[…]` and a batch of one system may be left out, and then arrays
+        with an element for each system may come without that axis; a number stands for an element of every system.
+        `Pairs` are what `find_neighbors` of the namespace gives, or (neighbor_list, neighbor_ptr, neighbor_shifts). A
+        grid is a `HashGrid(points, cell)`, in which the call searches, or the pairs that a search has found.
 
         Raises:
             TypeError, ValueError: For a missing or unknown argument, and for one of the wrong dtype, shape or value.
@@ -274,7 +290,8 @@ def op(
 
     Args:
         name: such as "mylib::lj".
-        steps: kernels; what one writes, later ones may read as `Array[…]`.
+        steps: kernels; what one writes, later ones may read as `Array[…]`, or go on with as `InOut[…]`, which is an
+            argument of the op where none has written it.
         outputs: what the op gives back; None: all that steps write, but for scratch.
         scratch: arrays between steps.
         saved: arrays between steps that are kept for the backward pass, which then does not compute them again.

@@ -89,6 +89,11 @@ class Out(_Parametrised):
     row and channel."""
 
 
+class InOut(_Parametrised):
+    """Output that holds at first what the caller's array holds, in kernels with `adjoint=False`: `InOut[T]`,
+    `InOut[T, Rows]`. A row may read its own element at any time, and atomics count onto what is there."""
+
+
 class Batch(_Parametrised):
     """System of each row: `Batch[Rows, Systems]` has `atoms.of(i)` and `atoms.members(b)`."""
 
@@ -137,6 +142,7 @@ class HashGrid(_Parametrised):
 
 INTEGERS = (Int, Int64, int)
 COMPONENTS = (Real, Int, Int64, Vec3, IVec3, Mat3)
+OUTPUTS = (Out, InOut)
 STRUCTURES = (Batch, Pairs, Map, Mesh, HashGrid)
 
 
@@ -161,25 +167,22 @@ def written(annotation: Any) -> str | None:
     if origin in STRUCTURES:
         names = [_dimension(argument) for argument in args]
         return None if None in names else f"&{origin.word}<{', '.join(map(str, names))}>"
-    if origin not in (Array, Zero, Out) or not 1 <= len(args) <= 3:
+    if origin not in (Array, Zero, *OUTPUTS) or not 1 <= len(args) <= 3:
         return None
     element, names = _element(args[0]), [_dimension(argument) for argument in args[1:]]
     if element is None or None in names:
         return None
-    text = f"Zero<{element}>" if origin is Zero else element
+    text = f"{origin.__name__}<{element}>" if origin in (Zero, InOut) else element
     for name in reversed(names):
         text = f"[{text}; {name}]"
-    return f"&mut {text}" if origin is Out else f"&{text}"
+    return f"&mut {text}" if origin in OUTPUTS else f"&{text}"
 
 
 EXPECTED = (
     "the name of a dimension (the index), Real or Int (attributes), Array[T], Array[T, Rows] or Array[Real, Rows, "
-    "Channels] "
-    "with T = Real, Vec3, Mat3, IVec3 or Int, Zero[T, Rows], Out[T], Out[T, Rows] or Out[Real, Rows, Channels], "
-    "Batch[Rows, "
-    "Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], HashGrid[Rows, Points], Map[Rows, Elements], Mesh[Systems, "
-    "Nodes] "
-    "or Mesh[Systems, Nodes, Waves]"
+    "Channels] with T = Real, Vec3, Mat3, IVec3 or Int, Zero[T, Rows], Out[T], Out[T, Rows] or Out[Real, Rows, "
+    "Channels], InOut[T] or InOut[T, Rows], Batch[Rows, Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], "
+    "HashGrid[Rows, Points], Map[Rows, Elements], Mesh[Systems, Nodes] or Mesh[Systems, Nodes, Waves]"
 )
 
 
@@ -193,13 +196,15 @@ def integers(annotation: Any) -> bool:
 def single(annotation: Any) -> bool:
     """Whether a parameter is an array of one element."""
     return (
-        isinstance(annotation, GenericAlias) and annotation.__origin__ in (Array, Out) and len(annotation.__args__) == 1
+        isinstance(annotation, GenericAlias)
+        and annotation.__origin__ in (Array, *OUTPUTS)
+        and len(annotation.__args__) == 1
     )
 
 
 def is_place(annotation: Any) -> bool:
     """Whether an array of one element is read and written at its place, with a star, in kernels without adjoint."""
-    return single(annotation) and (annotation.__origin__ is Out or integers(annotation))
+    return single(annotation) and (annotation.__origin__ in OUTPUTS or integers(annotation))
 
 
 def components(annotation: Any) -> str:

@@ -156,8 +156,8 @@ class Numpy(Common):
         return None if x is None else check.positive(name, x)
 
     @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
-        return check.integers(name, x, shape)
+    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False, wide: bool = False) -> Any:
+        return check.integers(name, x, shape, np.int64 if wide else np.int32)
 
     @staticmethod
     def axes(name: str, x: Any, system: Any) -> np.ndarray:

@@ -126,7 +126,7 @@ class Calls(Common):
         return given.exact(x, like) if exact else x
 
     @staticmethod
-    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False) -> Any:
+    def integers(name: str, x: Any, shape: Sequence[int | str], by_name: bool = False, wide: bool = False) -> Any:
         """See `Framework`; the ops of public functions check theirs."""
         return given.integers(name, x, shape, None) if by_name else x
 
@@ -199,7 +199,7 @@ class Calls(Common):
         check.fits(name, out, shape)
         if out.requires_grad:
             check.refuse(name, "a tensor without gradient", "one that requires it")
-        if any([n > 1 and stride == 0 for n, stride in zip(out.shape, out.stride())]):
+        if out.numel() and any([n > 1 and stride == 0 for n, stride in zip(out.shape, out.stride())]):
             check.refuse(name, "a tensor with memory for each element", "one that was expanded")
         if out.is_inference() and not torch.is_inference_mode_enabled():
             check.refuse(name, "a tensor that can be written to", "one of inference mode")

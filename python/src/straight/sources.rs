@@ -78,7 +78,7 @@ pub(super) fn others(parameters: &Parameters<'_>, used: &[Argument]) -> PyResult
 pub(super) fn sources(entry: &Entry, parameters: &Parameters<'_>) -> PyResult<Vec<Source>> {
     let args = &entry.op.args;
     let shape = |arg: usize| match &args[arg].kind {
-        ArgKind::Real { shape, .. } | ArgKind::Ints { shape } => &shape[..],
+        ArgKind::Real { shape, .. } | ArgKind::Ints { shape, .. } => &shape[..],
         _ => &[],
     };
     let systems = args.iter().position(|arg| arg.name == "cell").and_then(|arg| shape(arg).first());

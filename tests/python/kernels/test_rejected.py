@@ -163,8 +163,9 @@ def test_without_adjoint():
     alone("one = charges[«positions[i]»]", "expected a row, or an integer")
     alone("one = cell[«i»]", "(a number of it is `int(…)`)")
     alone("«total[atoms.of(i)] += 1.0»", "another row may change this element in between")
-    unwritten = "is read before this row writes it on every path, and outputs start as zeros: write it first, or "
-    alone("energy[i] = g * charges[i] + «energy[i]»", unwritten + "give the old values as an input")
+    unwritten = "is read before this row writes it on every path, and outputs start as zeros: write it first, "
+    remedies = "give the old values as an input, or mark it `InOut` to read what the array holds"
+    alone("energy[i] = g * charges[i] + «energy[i]»", unwritten + remedies)
     alone("energy[i] = «energy[i]» * g", "`energy` " + unwritten)
     alone("«energy[i]» += g", "`energy` " + unwritten)
     alone("«energy[i]» **= 2", "`energy` " + unwritten)
@@ -174,6 +175,27 @@ def test_without_adjoint():
     others = "an element of `energy` other than the row's own is read before this row writes one: rows run in any order"
     alone("energy[i] = g\nfor j, shift in pairs.row(i):\n    one = «energy[j]»", others)
     alone("energy[n] = «energy[n]» + g", others)
+
+
+def test_in_out():
+    def of(annotation, message, lines="y[i] = 1.0", **options):
+        refused(f"def k(i: Atom, n: Int, y: {annotation}):\n    {lines}\n", message, **options)
+
+    inputs = "a kernel with derivatives does not read what it writes: give the old values as an input"
+    of("«InOut[Real, Atom]»", inputs)
+    of("«InOut[Mat3]»", inputs)
+    of(
+        "«InOut[IVec3, Atom]»",
+        "`Out[T]` with these but IVec3 (outputs; `InOut[T, Dim]` and `InOut[T]` where",
+        adjoint=False,
+    )
+    of("«InOut[Real, Atom, Feature]»", "a parameter of a kernel without adjoint is one of", adjoint=False)
+    of("«InOut[Zero[Mat3], Atom]»", "a zero is there for its derivatives", adjoint=False)
+    of("«InOut[3]»", "`y`: expected the name of a dimension (the index), Real or Int", adjoint=False)
+    others = "rows run in any order, and its old value may be gone (read an input, write to another array)"
+    of("InOut[Real, Atom]", others, "y[i] = «y[n]»", adjoint=False)
+    of("InOut[Int, System]", others, "y[n] = «y[n]» + 1", adjoint=False)
+    of("InOut[Int]", "another row may change this element in between", "«y += 1»", adjoint=False)
 
 
 def test_names_are_those_of_python():

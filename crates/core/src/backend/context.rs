@@ -138,6 +138,14 @@ impl<'a> Context<'a> {
         Ok(copy)
     }
 
+    /// Copies the elements of `from` to `to`, an array of equal type and shape; none, where it lies in the same memory.
+    pub(crate) fn copy_to(&self, from: &View<'_>, to: &mut Array) -> Result<()> {
+        if to.view().data().pointer() == from.data().pointer() {
+            return Ok(());
+        }
+        self.backend.cast(self, from, to, "array", None)
+    }
+
     /// Adds `from` to `to`, an array of equal type and shape.
     ///
     /// # Errors

@@ -70,7 +70,7 @@ pub(super) fn bind<'r, 'a>(
                 }
             }
             (ArgKind::Real { zero: true, .. }, Arg::Zero) => {}
-            (ArgKind::Ints { shape }, Arg::Array(view)) if !view.dtype().is_real() => {
+            (ArgKind::Ints { shape, .. }, Arg::Array(view)) if !view.dtype().is_real() => {
                 match_shape(name, shape, view, &mut set)?;
             }
             (kind, Arg::Structure(structure))
@@ -147,9 +147,12 @@ fn check_place(name: &str, arg: &Arg<'_>, place: Place) -> Result<()> {
 }
 
 /// Whether an array has elements of no pair: those behind the last one of a list in the memory of a device, which may
-/// hold less than its capacity.
+/// hold less than its capacity. An array that begins as an argument has what that has.
 pub(super) fn has_gaps(op: &Op, args: &[Arg<'_>], buffer: usize) -> bool {
     let Some(Size::Dim(rows)) = op.shape_of(buffer).and_then(|shape| shape.first()) else { return false };
+    if op.steps.iter().any(|step| step.is_copy() && step.writes(buffer)) {
+        return false;
+    }
     op.args.iter().zip(args).any(|(spec, arg)| {
         let entries = spec.kind.structure().and_then(|declared| declared.dims[2]);
         let place = match arg {

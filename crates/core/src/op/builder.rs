@@ -54,7 +54,13 @@ impl OpBuilder {
     /// An i32 array.
     #[must_use]
     pub fn ints(self, name: &str, shape: &[&str]) -> Self {
-        self.add(name, ArgKind::Ints { shape: sizes(shape) })
+        self.integers(name, shape, DType::I32)
+    }
+
+    /// An array of i32 or i64.
+    #[must_use]
+    pub fn integers(self, name: &str, shape: &[&str], dtype: DType) -> Self {
+        self.add(name, ArgKind::Ints { shape: sizes(shape), dtype })
     }
 
     /// A batch.
@@ -256,7 +262,8 @@ impl OpBuilder {
         self
     }
 
-    /// A kernel, each of its parameters bound to the buffer of its name.
+    /// A kernel, each of its parameters bound to the buffer of its name. An in-out parameter is bound to an output or scratch
+    /// array: it finds there what an earlier step left, or else what the argument of the same name holds.
     #[must_use]
     pub fn step(self, kernel: &'static Kernel) -> Self {
         self.step_as(kernel, &[])
@@ -326,7 +333,7 @@ impl OpBuilder {
             for param in step.params() {
                 let name =
                     names.iter().find(|(p, _)| p == param.name).map_or(param.name, |(_, b)| b.as_str());
-                let at = op.buffer(name).ok_or_else(|| {
+                let at = op.buffer_for(name, param).ok_or_else(|| {
                     let expected = format!("an argument, output or scratch array of {}", op.full_name());
                     Error::argument(format!("{}::{}", step.name(), param.name), expected, format!("`{name}`"))
                 })?;
@@ -337,6 +344,24 @@ impl OpBuilder {
             }
             if let Work::Linear(map) = work {
                 map.check(&op, &step.buffers)?;
+            }
+            let params = step.params().iter().zip(&step.buffers);
+            for at in params.filter(|(param, _)| param.in_out).map(|(_, at)| *at) {
+                if let Some(arg) = op.arg(op.buffer_name(at))
+                    && !op.steps.iter().any(|s| s.writes(at))
+                {
+                    if step.buffers.contains(&arg) {
+                        let name = format!("{}::{}::{}", op.full_name(), step.name(), op.buffer_name(at));
+                        return Err(Error::argument(
+                            name,
+                            "the one parameter of this array",
+                            "another that reads it",
+                        ));
+                    }
+                    let copy = Step { work: Work::Linear(Linear::Copy), buffers: vec![arg, at] };
+                    Linear::Copy.check(&op, &copy.buffers)?;
+                    op.steps.push(copy);
+                }
             }
             check_order(&op, &step)?;
             if let Work::Kernel(kernel) = work {
@@ -352,7 +377,9 @@ impl OpBuilder {
                 "one that none does",
             ));
         }
-        if let Some(b) = (0..op.buffers()).find(|b| op.buffer(op.buffer_name(*b)) != Some(*b)) {
+        let copied = |b: usize| op.steps.iter().any(|s| s.is_copy() && s.writes(b));
+        let is_named = |b: usize| op.buffer(op.buffer_name(b)) == Some(b) || copied(b);
+        if let Some(b) = (0..op.buffers()).find(|b| !is_named(*b)) {
             return Err(Error::argument(
                 op.buffer_name(b),
                 "a name of its own",

@@ -25,10 +25,12 @@ pub enum ArgKind {
         /// Zero in every call: only derivatives by it matter (the strain).
         zero: bool,
     },
-    /// An i32 or i64 array, of numbers that an i32 has.
+    /// An i32 or i64 array; where the dtype is i32, of numbers that an i32 has.
     Ints {
         /// Shape.
         shape: Vec<Size>,
+        /// The dtype that kernels read.
+        dtype: DType,
     },
     /// A batch: the system of each row, `(rows,)`, sorted i32, and where each system begins, `(systems + 1,)`.
     Batch {
@@ -247,7 +249,10 @@ pub struct Op {
 pub(super) fn forward_order(steps: &[Step]) -> Vec<usize> {
     let follows = |step: &Step, other: &Step| {
         let mut shared = step.buffers.iter();
-        shared.any(|b| other.writes(*b) && step.reads(*b) || other.reads(*b) && step.writes(*b))
+        // Steps that read the argument of a copy come before it: it may lie where the result is to lie.
+        shared.any(|b| {
+            other.writes(*b) && step.reads(*b) || other.reads(*b) && (step.writes(*b) || step.is_copy())
+        })
     };
     let mut order: Vec<usize> = Vec::with_capacity(steps.len());
     while order.len() < steps.len() {
@@ -337,12 +342,20 @@ impl Op {
         (0..self.buffers()).find(|b| self.buffer_name(*b) == name)
     }
 
+    /// The buffer of a name that a step's parameter means: one that steps write, where this one or an earlier one does; or
+    /// the argument.
+    pub(super) fn buffer_for(&self, name: &str, param: &Param) -> Option<usize> {
+        let made = (self.args.len()..self.buffers()).find(|b| self.buffer_name(*b) == name);
+        let meant = made.filter(|b| param.is_output() || self.steps.iter().any(|s| s.writes(*b)));
+        meant.or_else(|| self.buffer(name))
+    }
+
     /// The shape of an array buffer.
     pub(crate) fn shape_of(&self, buffer: usize) -> Option<&[Size]> {
         let (a, o) = (self.args.len(), self.outputs.len());
         match buffer {
             b if b < a => match &self.args[b].kind {
-                ArgKind::Real { shape, .. } | ArgKind::Ints { shape } => Some(shape),
+                ArgKind::Real { shape, .. } | ArgKind::Ints { shape, .. } => Some(shape),
                 _ => None,
             },
             b if b < a + o => Some(&self.outputs[b - a].shape),
@@ -353,7 +366,10 @@ impl Op {
     /// The dtype of an integer array.
     pub(crate) fn integer(&self, buffer: usize) -> Option<DType> {
         match buffer.checked_sub(self.args.len()) {
-            None => matches!(self.args[buffer].kind, ArgKind::Ints { .. }).then_some(DType::I32),
+            None => match self.args[buffer].kind {
+                ArgKind::Ints { dtype, .. } => Some(dtype),
+                _ => None,
+            },
             Some(n) => self.outputs.iter().chain(&self.scratch).nth(n).and_then(|spec| spec.dtype),
         }
     }
@@ -394,21 +410,26 @@ impl Step {
         }
     }
 
-    fn uses(&self, buffer: usize, output: bool) -> bool {
-        self.params().iter().zip(&self.buffers).any(|(p, b)| match p.kind {
-            ParamKind::Output { .. } | ParamKind::Integers { output: true, .. } => output && *b == buffer,
-            ParamKind::Real { .. } | ParamKind::Ints { .. } | ParamKind::Integers { .. } => {
-                !output && *b == buffer
-            }
-            _ => false,
-        })
+    fn has(&self, buffer: usize, fits: impl Fn(&Param) -> bool) -> bool {
+        self.params().iter().zip(&self.buffers).any(|(p, b)| *b == buffer && fits(p))
     }
 
     pub(super) fn writes(&self, buffer: usize) -> bool {
-        self.uses(buffer, true)
+        self.has(buffer, Param::is_output)
     }
 
+    /// Whether the step reads what an array holds before it runs.
     pub(super) fn reads(&self, buffer: usize) -> bool {
-        self.uses(buffer, false)
+        self.has(buffer, |p| p.is_input() || p.in_out)
+    }
+
+    /// Whether the step reads an array and leaves it as it is.
+    pub(super) fn keeps(&self, buffer: usize) -> bool {
+        self.has(buffer, Param::is_input)
+    }
+
+    /// Whether the step copies an argument to the output of its name, for kernels that go on with it.
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(self.work, Work::Linear(Linear::Copy))
     }
 }

@@ -241,7 +241,7 @@ impl<'r, 'a> Run<'r, 'a> {
         let step = &self.call.op.steps[step];
         step.has_real_outputs()
             && step.params().iter().zip(&step.buffers).any(|(p, b)| {
-                matches!(p.kind, ParamKind::Real { .. })
+                (matches!(p.kind, ParamKind::Real { .. }) || p.in_out)
                     && (1..8).map(Role).any(|r| r.meets(bits) && self.arrays.has(*b, r))
             })
     }

@@ -27,18 +27,23 @@ pub enum Linear {
     Sum,
     /// `value` (…) → `rows` (rows, …): one element to all rows.
     Broadcast,
+    /// An argument → the output or scratch array of its name, of reals or integers: where an in-out parameter begins. Ops
+    /// have it without being told.
+    Copy,
 }
 
 const fn real(name: &'static str) -> Param {
-    Param { name, kind: ParamKind::Real { dim: Some(0), components: 1, zero: false, width: None } }
+    let kind = ParamKind::Real { dim: Some(0), components: 1, zero: false, width: None };
+    Param { name, kind, in_out: false }
 }
 
 const fn output(name: &'static str) -> Param {
-    Param { name, kind: ParamKind::Output { dim: Some(1), components: 1, width: None } }
+    Param { name, kind: ParamKind::Output { dim: Some(1), components: 1, width: None }, in_out: false }
 }
 
-const MESH: Param = Param { name: "mesh", kind: ParamKind::Mesh { systems: 2, nodes: 0, waves: None } };
-const BATCH: Param = Param { name: "batch", kind: ParamKind::Batch { rows: 0, systems: 1 } };
+const MESH: Param =
+    Param { name: "mesh", kind: ParamKind::Mesh { systems: 2, nodes: 0, waves: None }, in_out: false };
+const BATCH: Param = Param { name: "batch", kind: ParamKind::Batch { rows: 0, systems: 1 }, in_out: false };
 
 impl Linear {
     /// Parameters.
@@ -50,6 +55,7 @@ impl Linear {
             Self::SegmentedBroadcast => const { &[BATCH, real("values"), output("rows")] },
             Self::Sum => const { &[real("values"), output("sum")] },
             Self::Broadcast => const { &[real("value"), output("rows")] },
+            Self::Copy => const { &[real("argument"), output("array")] },
         }
     }
 
@@ -61,6 +67,7 @@ impl Linear {
             Self::SegmentedBroadcast => "segmented_broadcast",
             Self::Sum => "sum",
             Self::Broadcast => "broadcast",
+            Self::Copy => "copy",
         }
     }
 
@@ -81,7 +88,10 @@ impl Linear {
                 ParamKind::Output { .. } if arg.is_some() => {
                     return wrong(n, "an output or scratch array".into());
                 }
-                ParamKind::Real { .. } if !matches!(arg, None | Some(ArgKind::Real { zero: false, .. })) => {
+                ParamKind::Real { .. }
+                    if self != Self::Copy
+                        && !matches!(arg, None | Some(ArgKind::Real { zero: false, .. })) =>
+                {
                     return wrong(n, "a real array".into());
                 }
                 _ => {}
@@ -106,6 +116,11 @@ impl Linear {
             }
             (Self::Sum, _) => (vec![shape(0).first().cloned(), None], 0),
             (Self::Broadcast, _) => (vec![None, shape(1).first().cloned()], 0),
+            (Self::Copy, _) => {
+                let [from, to] = [0, 1].map(|n| (op.integer(buffers[n]), shape(n)));
+                let expected = || format!("an array {:?}, as the output of this name", to.1);
+                return if from == to { Ok(()) } else { wrong(0, expected()) };
+            }
             (Self::RealFft | Self::InverseRealFft, _) => return wrong(0, "a mesh".into()),
             (Self::SegmentedSum | Self::SegmentedBroadcast, _) => return wrong(0, "a batch".into()),
         };
@@ -240,6 +255,7 @@ impl Linear {
                 }
                 context.broadcast(from, to)
             }
+            (Self::Copy, _, [from], [to]) => context.copy_to(from, to),
             _ => unreachable!("checked when the op was built, and its arguments when it was called"),
         }
     }

@@ -27,15 +27,13 @@ impl<'r> Call<'r, '_> {
     pub(super) fn depends(&self, step: usize, buffers: &[usize]) -> bool {
         let step = &self.op.steps[step];
         let mut params = step.params().iter().zip(&step.buffers);
-        params.any(|(p, b)| matches!(p.kind, ParamKind::Real { .. }) && buffers.contains(b))
+        params.any(|(p, b)| (matches!(p.kind, ParamKind::Real { .. }) || p.in_out) && buffers.contains(b))
     }
 
     pub(super) fn written(&self, step: usize) -> impl Iterator<Item = usize> + use<'r> {
         let step = &self.op.steps[step];
         let params = step.params().iter().zip(&step.buffers);
-        let written =
-            |kind| matches!(kind, ParamKind::Output { .. } | ParamKind::Integers { output: true, .. });
-        params.filter(move |(p, _)| written(p.kind)).map(|(_, b)| *b)
+        params.filter(|(p, _)| p.is_output()).map(|(_, b)| *b)
     }
 
     /// Whether a step and another one add to one array.

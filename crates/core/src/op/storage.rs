@@ -71,8 +71,10 @@ impl<'a> Call<'_, 'a> {
 
     /// An argument in the dtype that kernels read.
     pub(super) fn computed(&self, spec: &ArgSpec, view: &View<'a>) -> Result<Slot<'a>> {
-        if view.dtype() == DType::I64 {
-            let mut array = self.context.allocator.room(DType::I32, view.shape())?;
+        if let ArgKind::Ints { dtype, .. } = spec.kind
+            && view.dtype() != dtype
+        {
+            let mut array = self.context.allocator.room(dtype, view.shape())?;
             self.cast(view, &mut array, &spec.name)?;
             return Ok(Slot::Owned(array));
         }

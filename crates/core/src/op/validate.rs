@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Order of the steps: an array is whole before it is read, and outputs are not read, so that the backward pass finds every
-/// value as the forward pass used it.
+/// value as the forward pass used it. Only in-out parameters go on with what is there: they have no backward pass.
 pub(super) fn check_order(op: &Op, step: &Step) -> Result<()> {
     let buffers = &step.buffers;
     let wrong = |b: usize, expected: &str, got: &str| {
@@ -20,19 +20,19 @@ pub(super) fn check_order(op: &Op, step: &Step) -> Result<()> {
         ))
     };
     for (n, b) in buffers.iter().enumerate() {
-        let kind = step.params()[n].kind;
-        let output = matches!(kind, ParamKind::Output { .. } | ParamKind::Integers { output: true, .. });
-        if output && (step.reads(*b) || buffers[..n].contains(b)) {
+        let param = &step.params()[n];
+        let output = param.is_output();
+        if output && (step.keeps(*b) || buffers[..n].contains(b)) {
             return wrong(*b, "one parameter that writes it, and none that reads it", "several");
         }
-        if output && op.steps.iter().any(|s| s.reads(*b)) {
+        if output && op.steps.iter().any(|s| s.keeps(*b)) {
             return wrong(
                 *b,
                 "an array that no earlier step has read",
                 "one that was read before it was whole",
             );
         }
-        if step.reads(*b) && op.is_output(*b) {
+        if step.keeps(*b) && op.is_output(*b) {
             return wrong(
                 *b,
                 "an argument or scratch array to read from",
@@ -40,7 +40,12 @@ pub(super) fn check_order(op: &Op, step: &Step) -> Result<()> {
             );
         }
         if step.reads(*b) && *b >= op.args.len() && !op.steps.iter().any(|s| s.writes(*b)) {
-            return wrong(*b, "an array that an earlier step wrote", "one that none has");
+            let expected = if param.in_out {
+                "an argument of this name, or an array that an earlier step wrote"
+            } else {
+                "an array that an earlier step wrote"
+            };
+            return wrong(*b, expected, "one that none has");
         }
     }
     Ok(())

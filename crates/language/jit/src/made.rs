@@ -87,8 +87,13 @@ fn made(kernel: &Kernel, forms: Vec<Form>, text: &str) -> Made {
     let (text, mut codes) = (leaked(text), vec![]);
     let forms = forms.into_iter().enumerate().map(|(n, of)| form(text, n, of, &mut codes)).collect();
     let forms = leak(forms);
-    let params =
-        leak(kernel.params.iter().map(|p| rt::Param { name: leaked(&p.name), kind: p.kind }).collect());
+    let params = leak(
+        kernel
+            .params
+            .iter()
+            .map(|p| rt::Param { name: leaked(&p.name), kind: p.kind, in_out: p.in_out })
+            .collect(),
+    );
     let dims = leak(kernel.dims.iter().map(|dim| leaked(dim)).collect());
     let name = leaked(&kernel.name);
     let with = |queries| {

@@ -22,7 +22,7 @@ pub struct Declaration {
 
 impl Declaration {
     /// An op whose steps are these kernels. Their parameters are its arguments and outputs, in the order in which they first
-    /// stand; those of one name are one array.
+    /// stand; those of one name are one array. An in-out array that no earlier kernel writes is an argument and an output.
     ///
     /// # Errors
     /// What an op cannot declare, with the name of the argument.
@@ -32,13 +32,21 @@ impl Declaration {
         kernels: &[&'static Kernel],
     ) -> Result<Arc<Op>> {
         let mut op = Op::new(namespace, name, version);
-        let mut known = BTreeSet::new();
+        let (mut known, mut written) = (BTreeSet::new(), BTreeSet::new());
         for kernel in kernels {
             for (n, p) in kernel.params.iter().enumerate() {
-                if !known.insert(p.name) {
+                let (is_new, is_first) = (known.insert(p.name), p.is_output() && written.insert(p.name));
+                let is_inner = || self.scratch.iter().chain(&self.saved).any(|name| name == p.name);
+                if is_new && p.in_out && !is_inner() {
+                    op = self.parameter(op, kernel, (n, &argument(p)))?;
+                }
+                // An earlier kernel may have read the argument of an in-out array.
+                if is_new || (is_first && p.in_out) {
+                    op = self.parameter(op, kernel, (n, p))?;
+                }
+                if !is_new {
                     continue;
                 }
-                op = self.parameter(op, kernel, (n, p))?;
                 if let Some((_, constraint)) = self.constraints.iter().find(|(name, _)| name == p.name) {
                     op = op.must_be(*constraint);
                 }
@@ -83,20 +91,14 @@ impl Declaration {
                 }
             }
             ParamKind::Ints { dim, components } => op.ints(p.name, &shape(Some(dim), components, None)),
-            ParamKind::Integers { dim, components, wide, output: true } => {
+            ParamKind::Integers { dim, components, wide, output } => {
                 let (shape, dtype) =
                     (shape(dim, components, None), if wide { DType::I64 } else { DType::I32 });
-                if is(&self.scratch) {
-                    op.integer_scratch(p.name, &shape, dtype)
-                } else {
-                    op.integer_output(p.name, &shape, dtype)
+                match (output, is(&self.scratch)) {
+                    (false, _) => op.integers(p.name, &shape, dtype),
+                    (true, true) => op.integer_scratch(p.name, &shape, dtype),
+                    (true, false) => op.integer_output(p.name, &shape, dtype),
                 }
-            }
-            ParamKind::Integers { dim, components, wide: false, output: false } => {
-                op.ints(p.name, &shape(dim, components, None))
-            }
-            ParamKind::Integers { wide: true, output: false, .. } => {
-                return Err(Error::argument(p.name, "integers of 32 bits, which ops take", "integers of 64"));
             }
             ParamKind::Scalar => op.scalar(p.name),
             ParamKind::IntScalar => op.int_scalar(p.name),
@@ -125,4 +127,18 @@ impl Declaration {
             }
         })
     }
+}
+
+/// The argument that an in-out parameter begins as.
+fn argument(p: &Param) -> Param {
+    let kind = match p.kind {
+        ParamKind::Output { dim, components, width } => {
+            ParamKind::Real { dim, components, zero: false, width }
+        }
+        ParamKind::Integers { dim, components, wide, .. } => {
+            ParamKind::Integers { dim, components, wide, output: false }
+        }
+        kind => kind,
+    };
+    Param { kind, in_out: false, ..*p }
 }

@@ -294,6 +294,8 @@ pub struct Param {
     pub name: String,
     /// The kind.
     pub kind: Kind,
+    /// Whether it is an output that holds at first what the caller's array holds.
+    pub in_out: bool,
 }
 
 /// A kernel as written: its parameters and its value form.

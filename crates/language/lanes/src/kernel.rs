@@ -60,6 +60,21 @@ pub struct Param {
     pub name: &'static str,
     /// The kind.
     pub kind: ParamKind,
+    /// Whether it is an output that holds at first what the caller's array holds.
+    pub in_out: bool,
+}
+
+impl Param {
+    /// Whether the kernel writes it.
+    pub fn is_output(&self) -> bool {
+        matches!(self.kind, ParamKind::Output { .. } | ParamKind::Integers { output: true, .. })
+    }
+
+    /// Whether it is an array that the kernel only reads.
+    pub fn is_input(&self) -> bool {
+        use ParamKind::{Integers, Ints, Real};
+        matches!(self.kind, Real { .. } | Ints { .. } | Integers { output: false, .. })
+    }
 }
 
 /// One form of a kernel.

@@ -2,7 +2,7 @@
 
 use madelung_kernel::describe::{ClusterForm, Code, Form, Part, Width, describe};
 use madelung_kernel::forms::Member;
-use madelung_kernel::ir::Kernel;
+use madelung_kernel::ir::{Kernel, Param};
 use madelung_kernel::lower::Source;
 use madelung_kernel::print::program::{self, Lanes};
 use proc_macro2::TokenStream;
@@ -122,7 +122,8 @@ fn cluster_text(c: &ClusterForm, functions: &mut Functions) -> String {
 
 fn descriptor(kernel: &Kernel, forms: &str) -> String {
     let params = kernel.params.iter().fold(String::new(), |mut s, p| {
-        write!(s, "rt::Param {{ name: {:?}, kind: rt::ParamKind::{:?} }},", p.name, p.kind)
+        let Param { name, kind, in_out } = p;
+        write!(s, "rt::Param {{ name: {name:?}, kind: rt::ParamKind::{kind:?}, in_out: {in_out} }},")
             .expect("a string");
         s
     });

@@ -188,6 +188,24 @@ madelung_core::kernels! {
         slots[at] = 1;
     }
 
+    /// Arrays of every type that go on with what they hold.
+    #[kernel(no_adjoint)]
+    pub(crate) fn go_on(
+        i: Point, x: &[Real; Point], bin: &[i32; Point], a: Real,
+        y: &mut [InOut<Real>; Point], v: &mut [InOut<Vec3>; Point], m: &mut [InOut<Mat3>; Point],
+        n: &mut [InOut<i32>; Point], wide: &mut [InOut<i64>; Point],
+        counts: &mut [InOut<i32>; Bin], most: &mut InOut<i64>, one: &mut InOut<Real>,
+    ) {
+        y[i] = a * x[i] + y[i];
+        v[i] -= vec3(x[i], y[i], 1.0);
+        m[i] = m[i] * m[i] + m[i];
+        if n[i] > 2 { n[i] *= 3; }
+        wide[i] += n[i];
+        atomic_add(counts[bin[i]], n[i]);
+        atomic_max(*most, wide[i]);
+        if i as i64 == 0 { *one = 2.0 * *one; }
+    }
+
     /// For an op: the cell of each point, and what there is of each cell.
     #[kernel(no_adjoint)]
     pub(crate) fn cells(i: Point, x: &[Real; Point], width: Real, cell_of: &mut [i32; Point]) {
@@ -203,6 +221,6 @@ madelung_core::kernels! {
 pub(crate) fn all() -> Vec<&'static Kernel> {
     vec![
         &HISTOGRAM, &COLLATZ, &INTEGERS, &REALS, &BUBBLE, &LISTS, &GUARDED, &UNGUARDED, &PERMUTE, &NARROW,
-        &FULL, &CELLS, &COUNT,
+        &FULL, &CELLS, &COUNT, &GO_ON,
     ]
 }

@@ -2,6 +2,7 @@
 //! C++ compiler: every test runs all of them and wants the same numbers.
 
 mod host;
+mod in_out;
 mod kernels;
 mod launches;
 mod ops;
@@ -55,6 +56,12 @@ impl<'a> Call<'a> {
 
     fn output(mut self, name: &'static str, dtype: DType, shape: &[usize]) -> Self {
         self.outputs.insert(name, Array::zeros(dtype, shape));
+        self
+    }
+
+    /// An output that holds something.
+    fn held<'v>(mut self, name: &'static str, array: impl Into<View<'v>>) -> Self {
+        self.outputs.insert(name, array.into().to_array().unwrap());
         self
     }
 

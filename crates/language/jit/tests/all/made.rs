@@ -82,6 +82,32 @@ fn a_declaration_says_what_does_not_fit() {
     assert!(error.contains("`enregy`"), "{error}");
 }
 
+#[test]
+fn in_out_arrays_begin_as_arguments() {
+    let text = "#[kernel(no_adjoint)] fn seen(i: Row, y: &[i64; Row], before: &mut [i64; Row]) { before[i] = y[i]; } \
+                #[kernel(no_adjoint)] fn go_on(i: Row, x: &[i64; Row], y: &mut [InOut<i64>; Row]) { y[i] += x[i]; }";
+    let made = kernels(text).expect("it compiles");
+    let [seen, go_on] = ["seen", "go_on"].map(|name| {
+        let found = made.iter().find(|made| made.name == name);
+        found.expect("a kernel of this name").kernel()
+    });
+    for (steps, args, outputs) in [
+        (&[go_on][..], ["x", "y"], &["y"][..]),
+        (&[go_on, go_on], ["x", "y"], &["y"]),
+        (&[seen, go_on], ["y", "x"], &["before", "y"]),
+    ] {
+        let op = Declaration::default().op(("tests", "go_on", 1), steps).expect("an op");
+        assert_eq!(op.args.iter().map(|a| &*a.name).collect::<Vec<_>>(), args);
+        assert_eq!(op.outputs.iter().map(|o| &*o.name).collect::<Vec<_>>(), outputs);
+    }
+    let inner = Declaration { scratch: vec!["y".into()], ..Declaration::default() };
+    let error = inner.op(("tests", "go_on", 1), &[go_on, seen]).expect_err("no argument").to_string();
+    assert!(
+        error.contains("go_on::y`: expected an argument of this name, or an array that an earlier"),
+        "{error}"
+    );
+}
+
 /// For callers who search.
 #[test]
 fn a_grid_can_be_a_list() {

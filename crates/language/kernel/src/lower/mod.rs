@@ -5,6 +5,7 @@ mod expr;
 mod grid;
 mod imperative;
 pub mod imports;
+mod in_out;
 mod loops;
 mod mesh;
 mod parameters;
@@ -104,7 +105,7 @@ fn check_function(f: &ItemFn, funcs: &Functions<'_>) -> Result<()> {
         let (name, ty) = syntax::argument(arg)?;
         let mut real = || {
             let p = l.params.len();
-            l.params.push(Param { name: String::new(), kind: Kind::Scalar });
+            l.params.push(Param { name: String::new(), kind: Kind::Scalar, in_out: false });
             l.b.real_op(Op::Scalar(p))
         };
         let value = match type_name(ty).as_str() {

@@ -1,6 +1,7 @@
 //! The parameters of a kernel.
 
 use super::grid::{Grids, check_rows, is_grid};
+use super::in_out::is_in_out;
 use super::{Lower, Value, err, syntax, type_name};
 use crate::ir::{Dim, Kind, Op, Param, ParamId};
 use quote::ToTokens;
@@ -28,7 +29,7 @@ pub(super) fn declared(
         Kind::IntScalar if same == 4 => return err(name, "a kernel has at most 4 integer attributes"),
         _ => {}
     }
-    params.push(Param { name: name.ident.to_string(), kind });
+    params.push(Param { name: name.ident.to_string(), kind, in_out: is_in_out(ty) });
     if is_grid(ty) {
         grids.declare(params.len() - 1, &name.ident);
     }
@@ -109,6 +110,12 @@ impl Lower<'_> {
             _ => None,
         };
         let wrong = || err(ty, format!("a kernel parameter is {PARAMETER_TYPES}"));
+        if is_in_out(ty) {
+            return err(
+                ty,
+                "a kernel with derivatives does not read what it writes: give the old values as an input",
+            );
+        }
         match type_name(ty).as_str() {
             "Real" => return Ok(Kind::Scalar),
             "i32" => return Ok(Kind::IntScalar),

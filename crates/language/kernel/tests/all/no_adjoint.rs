@@ -4,7 +4,9 @@ use madelung_kernel::lower::lower_block;
 
 const PARAMETERS: &str = "i: Atom, positions: &[Vec3; Atom], charges: &[Real; Atom], kinds: &[i32; Atom], cell: &[Mat3; \
      System], shifts: &[IVec3; Atom], g: &Real, cutoff: Real, n: i32, atoms: &Batch<Atom, System>, pairs: &Pairs<Atom>, \
-     energy: &mut [Real; Atom], force: &mut [Vec3; Atom], counts: &mut [i32; Cell], total: &mut i64, one: &mut Real";
+     energy: &mut [Real; Atom], force: &mut [Vec3; Atom], counts: &mut [i32; Cell], total: &mut i64, one: &mut Real, \
+     held: &mut [InOut<Real>; Atom], held_force: &mut [InOut<Vec3>; Atom], held_cell: &mut [InOut<Mat3>; Atom], \
+     held_counts: &mut [InOut<i32>; Cell], held_total: &mut InOut<i64>, held_one: &mut InOut<Real>";
 
 /// Asserts that the source, with its marks « » taken out, is refused with a message that holds `message`, at the marked
 /// place.
@@ -150,7 +152,8 @@ fn places_are_elements_of_arrays() {
 
 #[test]
 fn a_row_reads_of_outputs_what_it_wrote() {
-    let own = "is read before this row writes it on every path, and outputs start as zeros";
+    let own = "is read before this row writes it on every path, and outputs start as zeros: write it first, give the old \
+         values as an input, or mark it `InOut` to read what the array holds";
     body("energy[i] = g * charges[i] + «energy[i]»;", own);
     body("«energy[i]» += g;", own);
     body("«energy[i]» *= g;", own);
@@ -175,6 +178,14 @@ fn a_row_reads_of_outputs_what_it_wrote() {
     body("if n > 0 { counts[n] = 1; return; } let x = «counts[n]»;", others);
     body("if «counts[n]» < 3 { atomic_add(counts[n], 1); }", others);
 
+    let held = "rows run in any order, and its old value may be gone (read an input, write to another array)";
+    body("let x = «held[n]»;", held);
+    body("held[n] = «held[n]» * g;", held);
+    body("held[i] += g; for (j, s) in pairs.row(i) { let x = «held[j]»; }", held);
+    body("if «held_counts[n]» < 3 { atomic_add(held_counts[n], 1); }", held);
+    body("«held[n] += 1.0»;", "another row may change this element in between");
+    body("«*held_total += 1»;", "another row may change this element in between");
+
     accepted("energy[i] = g; energy[i] += g; energy[i] *= 2.0; *one = 1.0; *one = *one + 1.0;");
     accepted("if g > 0.0 { energy[i] = g; } else { energy[i] = 1.0; } energy[i] += g;");
     accepted("if g > 0.0 { return; } else { energy[i] = 1.0; } energy[i] += g;");
@@ -189,6 +200,14 @@ fn a_row_reads_of_outputs_what_it_wrote() {
     accepted("counts[kinds[i]] = 1; let x = counts[kinds[i]] + counts[0];");
     accepted("for k in 0..n { counts[k] = 0; } for k in 1..n { counts[k] = counts[k - 1] + 1; }");
     accepted("for k in 0..n { counts[k] = 0; if k > 2 { continue; } } let x = counts[n];");
+    accepted(
+        "held[i] = g * charges[i] + held[i]; held[i] += g; held_force[i] -= positions[i]; *held_one = 2.0 * *held_one;",
+    );
+    accepted(
+        "if g > held[i] { held[i] = g; return; } let k = *held_total; atomic_add(held_counts[kinds[i]], k);",
+    );
+    accepted("for (j, s) in pairs.row(i) { if j != i { held[i] += charges[j]; } } held_cell[i] *= 2.0;");
+    accepted("held[n] = g; let x = held[n]; atomic_add(held_counts[n], 1); let y = held_counts[n];");
 }
 
 #[test]
@@ -233,10 +252,24 @@ fn kernels_are_declared_alike() {
         "&mut [IVec3; Atom]",
         "&IVec3",
         "u8",
+        "InOut<Real>",
+        "&mut InOut<Real, Atom>",
+        "&mut [InOut<IVec3>; Atom]",
+        "&mut [[InOut<Real>; Feature]; Atom]",
+        "&mut InOut<Batch<Atom, System>>",
     ] {
         parameters(&format!("i: Atom, x: «{ty}»"), "a parameter of a kernel without adjoint is one of");
     }
     parameters("i: Atom, x: &[«Zero<Mat3>»; Atom]", "a zero is there for its derivatives");
+    parameters("i: Atom, x: &mut [InOut<«Zero<Mat3>»>; Atom]", "a zero is there for its derivatives");
+    parameters(
+        "i: Atom, x: «&[InOut<Real>; Atom]»",
+        "an in-out array is written, too: declare it `&mut`, as an output",
+    );
+    parameters(
+        "i: Atom, x: «&InOut<i64>»",
+        "an in-out array is written, too: declare it `&mut`, as an output",
+    );
     parameters("i: Atom, x: &[Real; «3»]", "expected the name of a dimension");
     parameters("i: Atom, x: &Real, «x»: &Real", "there are two parameters `x`");
     parameters("i: Atom, «(x, y)»: &Real", "a parameter is a plain name");

@@ -13,6 +13,7 @@ mod written;
 pub(super) use func::check_function;
 
 use super::grid::Grids;
+use super::in_out;
 use super::parameters::{declared, dimension, dimension_of, structure};
 use super::{Functions, Source, docs, err, syntax, type_name};
 use crate::imperative::{Body, Expr, Layout, Stmt, Type, Var, is_output};
@@ -156,7 +157,7 @@ fn check_attribute(f: &ItemFn) -> Result<()> {
 
 const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&Vec3`, `&Mat3` (one element), `&[T; \
      Dim]` with T = Real, Vec3, Mat3, IVec3, i32 or i64 (one per row), `&mut [T; Dim]` and `&mut T` with these but IVec3 \
-     (outputs), `&Batch<Rows, Systems>`, `&Pairs<Rows>`, \
+     (outputs; `&mut [InOut<T>; Dim]` and `&mut InOut<T>` where they hold old values), `&Batch<Rows, Systems>`, `&Pairs<Rows>`, \
      `&Pairs<Rows, Columns, Entries>`, `&HashGrid<Rows, Points>`";
 
 impl<'a> Lower<'a> {
@@ -273,6 +274,12 @@ impl Lower<'_> {
             _ => return wrong(),
         };
         let one = dim.is_none();
+        let element = match in_out::marked(element) {
+            Some(_) if !output => {
+                return err(ty, "an in-out array is written, too: declare it `&mut`, as an output");
+            }
+            inner => inner.unwrap_or(element),
+        };
         let name = type_name(element);
         let components = match name.as_str() {
             "Vec3" => 3,

@@ -3,7 +3,7 @@
 use super::written::ROW;
 use super::{Lower, Name, Value, err, syntax};
 use crate::imperative::{Atomic, Expr as Computed, Stmt, Type, Var};
-use crate::ir::{Dim, Kind, ParamId};
+use crate::ir::{self, Dim, Kind, ParamId};
 use syn::{Expr, Result, UnOp};
 
 /// An element of an array.
@@ -95,19 +95,21 @@ impl Lower<'_> {
         }
     }
 
-    /// The value of an element; of an output, of one that this row has written.
+    /// The value of an element; of an output, of one that this row has written, or of its own in an in-out array.
     pub(super) fn read(&mut self, at: Place, source: &Expr) -> Result<Value> {
-        if self.is_output(at.param) && !self.written.has(at.param, at.row) {
-            let name = &self.params[at.param].name;
-            let message = if matches!(at.row, None | Some(ROW)) {
+        let ir::Param { name, in_out, .. } = &self.params[at.param];
+        let own = matches!(at.row, None | Some(ROW));
+        if self.is_output(at.param) && !(own && *in_out) && !self.written.has(at.param, at.row) {
+            let message = if own {
                 format!(
                     "`{name}` is read before this row writes it on every path, and outputs start as zeros: write it first, \
-                     or give the old values as an input"
+                     give the old values as an input, or mark it `InOut` to read what the array holds"
                 )
             } else {
+                let start = if *in_out { "its old value may be gone" } else { "outputs start as zeros" };
                 format!(
                     "an element of `{name}` other than the row's own is read before this row writes one: rows run in any order, \
-                     and outputs start as zeros (read an input, write to another array)"
+                     and {start} (read an input, write to another array)"
                 )
             };
             return err(source, message);

@@ -1,8 +1,9 @@
 //! Definite assignment: the elements of outputs that a row may read.
 //!
 //! Outputs start as zeros, whatever the arrays of the caller hold, and rows run in any order. So a row reads what it has
-//! written: its own element, and one that stands alone, where every path to the read has written it. Of elements of
-//! other numbers, which nobody knows before they are computed, some path has to have written one.
+//! written: its own element, and one that stands alone, where every path to the read has written it (of an in-out array
+//! it reads these at any time). Of elements of other numbers, which nobody knows before they are computed, some path has
+//! to have written one.
 
 use crate::imperative::Var;
 use crate::ir::ParamId;

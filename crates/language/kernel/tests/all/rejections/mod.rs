@@ -309,6 +309,17 @@ fn parameters_have_types_that_kernels_know() {
             "a kernel parameter is one of: `Real` or `i32` (attributes)",
         );
     }
+    for ty in [
+        "&mut [InOut<Real>; Atom]",
+        "&mut InOut<Real>",
+        "&mut [[InOut<Real>; Feature]; Atom]",
+        "&InOut<Vec3>",
+    ] {
+        parameters(
+            &format!("i: Atom, x: «{ty}»"),
+            "a kernel with derivatives does not read what it writes: give the old values as an input",
+        );
+    }
     parameters("i: Atom, x: &[Real; «3»]", "expected the name of a dimension");
     parameters("i: Atom, «(x, y)»: &Real", "a parameter is a plain name");
     parameters("i: Atom, x: &Real, «x»: &Real", "there are two parameters `x`");
