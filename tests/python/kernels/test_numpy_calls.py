@@ -198,6 +198,25 @@ def test_without_adjoint() -> None:
     assert sorted(place) == sorted(k for count in expected for k in range(count))
 
 
+def test_maps_without_adjoint() -> None:
+    """Charges of each kind, counted in units of 1e-6: a map names the element, and a variable the last row of it."""
+
+    @mk.kernel(adjoint=False)
+    def counted(
+        i: Atom, q: Array[Real, Atom], kinds: mk.Map[Atom, Bin], mass: Array[Real, Bin], units: Out[mk.Int64, Bin],
+        weight: Out[Real, Atom],
+    ):  # fmt: skip
+        k = kinds.of(i)
+        mk.atomic_add(units[k], int(mk.nearest(q[i] * 1e6)))
+        weight[i] = mass[k] if k != kinds.of(0) else -mass[k]
+
+    rng = np.random.default_rng(4)
+    q, of = rng.uniform(-1, 1, 30), rng.integers(0, 4, 30)
+    units, weight = counted(q, of, mass := rng.uniform(1, 2, 4))
+    np.testing.assert_array_equal(units, np.bincount(of, np.rint(q * 1e6), minlength=4).astype(np.int64))
+    np.testing.assert_array_equal(weight, np.where(of == of[0], -mass[of], mass[of]))
+
+
 def test_functions_of_the_library() -> None:
     """The short-range part of Coulomb's law is erfc(αr)/r; a pair of Lennard-Jones has its minimum −ε at 2^(1/6) σ."""
 

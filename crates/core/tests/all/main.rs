@@ -3,9 +3,9 @@
 mod channels;
 mod clusters;
 mod functions;
-mod imperative;
 mod linear_steps;
 mod mesh;
+mod no_adjoint;
 mod pairs;
 mod quadratic;
 mod storage;

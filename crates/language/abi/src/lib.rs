@@ -214,6 +214,20 @@ pub enum StructureKind {
 }
 
 impl ParamKind {
+    /// The dimension of an array's rows; none for an array of one element.
+    pub fn dim(self) -> Option<usize> {
+        match self {
+            Self::Real { dim, .. } | Self::Output { dim, .. } | Self::Integers { dim, .. } => dim,
+            Self::Ints { dim, .. } => Some(dim),
+            _ => None,
+        }
+    }
+
+    /// Whether kernels write it.
+    pub fn is_output(self) -> bool {
+        matches!(self, Self::Output { .. } | Self::Integers { output: true, .. })
+    }
+
     /// The dimension whose rows lie system by system: that of a batch, or the waves of meshes.
     pub fn rows_in_systems(self) -> Option<usize> {
         match self {

@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::world::World;
-use madelung_kernel::imperative::Atomic;
+use madelung_kernel::program::Atomic;
 use madelung_kernel::program::{Field, Instruction as I, Memory};
 use madelung_lanes::{self as rt, Lane};
 

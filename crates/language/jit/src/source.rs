@@ -77,11 +77,11 @@ pub(crate) fn lowered<T: Send>(
 /// As [`crate::kernels`].
 pub fn lowered_text(source: &str) -> Result<Vec<String>, SourceError> {
     lowered(source, &[], |of, _| {
-        let Source { kernel, imperative, options, docs: _, visibility: _, ident: _ } = of;
+        let Source { kernel, options, docs: _, visibility: _, ident: _ } = of;
         let Kernel { name, dims, index, params, queries, body } = kernel;
         let values: Vec<_> = (0..body.len()).map(|v| (body.op(v), body.ty(v))).collect();
         let declared = (name, dims, index, params, queries, options);
-        format!("{:#?}", (declared, body.stmts(), values, &body.templates, imperative))
+        format!("{:#?}", (declared, body.stmts(), values, &body.templates))
     })
 }
 

@@ -3,15 +3,14 @@
 
 use crate::cluster::{Clusters, Packed};
 use crate::forms;
-use crate::imperative;
-use crate::ir::{Kernel, ParamId, Role};
+use crate::ir::{ParamId, Role};
 use crate::layout::{Layout, Reduction, Slot};
 use crate::lower::Source;
 use crate::mirror;
 use crate::print::cuda;
 use crate::print::divide::Divided;
 use crate::print::records::Records;
-use crate::program::{Program, lower, lower_clusters, lower_imperative, lower_rows};
+use crate::program::{Program, lower, lower_clusters, lower_rows};
 use madelung_abi::{Division, Lists, Member};
 use std::collections::BTreeSet;
 
@@ -127,14 +126,11 @@ impl Part {
 /// At the kernel's name, that a form cannot be derived.
 pub fn describe(source: &Source) -> syn::Result<Vec<Form>> {
     let kernel = &source.kernel;
-    if let Some(body) = &source.imperative {
-        return Ok(vec![Form {
-            member: Member::Value,
-            lists: Lists::Any,
-            uniform: false,
-            gradients: None,
-            parts: vec![scalar_part(kernel, body)],
-        }]);
+    if kernel.body.in_order {
+        let whole = mirror::Part::whole(kernel);
+        let parts = vec![part(source, format!("{}_value_0", kernel.name), &whole, None)];
+        let (member, lists) = (Member::Value, Lists::Any);
+        return Ok(vec![Form { member, lists, uniform: false, gradients: None, parts }]);
     }
     let forms = forms::forms(kernel, &source.options).map_err(|e| syn::Error::new(source.ident.span(), e))?;
     let described = |form: forms::Form| {
@@ -153,7 +149,7 @@ fn part(source: &Source, name: String, part: &mirror::Part, clusters: Option<&Cl
     let kernel = &source.kernel;
     let layout = Layout::new(kernel, part);
     let divided = Divided::new(&part.body, &layout);
-    let records = Records::new(kernel, &part.body, &layout);
+    let records = Records::new(kernel, &part.body, &layout).filter(|_| !part.body.in_order);
     let cuda = cuda::function(kernel, part, &layout, &divided, records.as_ref(), &name);
     let positions = |of: &BTreeSet<Slot>| of.iter().map(|s| layout.slot(s.param, s.array)).collect();
     let (scattered, written, added) =
@@ -176,7 +172,11 @@ fn part(source: &Source, name: String, part: &mirror::Part, clusters: Option<&Cl
             width: Width::One,
         },
     };
-    let width = if source.options.small { Width::Few } else { Width::All };
+    let width = match source {
+        of if of.kernel.body.in_order => Width::None,
+        of if of.options.small => Width::Few,
+        _ => Width::All,
+    };
     Part {
         index: part.index,
         batch: layout.batch,
@@ -194,20 +194,5 @@ fn part(source: &Source, name: String, part: &mirror::Part, clusters: Option<&Cl
         records: records.map(|r| (r.dim, r.width())),
         slots: layout.slots,
         reductions: layout.reductions,
-    }
-}
-
-/// The part of a kernel without adjoint.
-fn scalar_part(kernel: &Kernel, body: &imperative::Body) -> Part {
-    let layout = imperative::Layout::new(kernel, body);
-    let name = format!("{}_value_0", kernel.name);
-    Part {
-        index: kernel.index,
-        cuda: cuda::imperative::function(kernel, body, &layout, &name),
-        loops: layout.loops,
-        code: Code { name, program: lower_imperative(kernel, body, &layout), width: Width::None },
-        slots: layout.slots,
-        written: layout.written,
-        ..Part::default()
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A [`Kernel`] body runs once per row of its index dimension. Values are pure; the only state is accumulators
 //! (`Declare`, `Accumulate`, [`Op::Read`]), stores to the row's own outputs, and contributions, which add to arrays
-//! that several rows may share. Every array is named by a parameter and a [`Role`]: the value itself, its
+//! that several rows may share. Kernels without adjoint have variables besides, and arrays that rows read and write at any
+//! time ([`Body::in_order`]). Every array is named by a parameter and a [`Role`]: the value itself, its
 //! derivative along one or two directions, or its cotangent.
 
 mod body;
@@ -12,8 +13,8 @@ mod op;
 pub use body::Body;
 pub use function::Function;
 pub(crate) use function::Parity;
-pub use madelung_abi::{ParamKind as Kind, Query, Role, SlotArray as Array};
-pub use op::{OfWave, Op};
+pub use madelung_abi::{ParamKind as Kind, Query, Reason, Role, SlotArray as Array};
+pub use op::{Atomic, Compare, IntegerOp, OfWave, Op};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;
 
@@ -33,7 +34,7 @@ pub type Dim = usize;
 pub enum Type {
     /// A real number.
     Real,
-    /// An integer of a plain range loop or an integer scalar.
+    /// An integer of 64 bits.
     Int,
     /// A condition.
     Bool,
@@ -98,7 +99,7 @@ impl Range {
     }
 }
 
-/// A statement.
+/// A statement. The last ones are those of kernels without adjoint alone.
 #[derive(Clone, Debug)]
 pub enum Stmt {
     /// Defines a value.
@@ -175,6 +176,38 @@ pub enum Stmt {
         /// The statements if it does not.
         otherwise: Vec<Stmt>,
     },
+    /// Gives an accumulator another value.
+    Assign(Acc, Val),
+    /// A loop without an end of its own.
+    Loop(Vec<Stmt>),
+    /// Leaves the innermost loop.
+    Break,
+    /// Begins the innermost loop's next turn.
+    Continue,
+    /// Ends the row.
+    Return,
+    /// Ends the row with [`Reason::Index`] where a number is not a row of a dimension.
+    Check {
+        /// The number.
+        index: Val,
+        /// The dimension.
+        dim: Dim,
+        /// The array that is indexed.
+        param: ParamId,
+    },
+    /// Writes one component of an element of an output, which other rows may touch at any time.
+    Write {
+        /// The parameter.
+        param: ParamId,
+        /// The element; `None` for an array of one element.
+        row: Option<Val>,
+        /// The component.
+        component: usize,
+        /// The value.
+        value: Val,
+    },
+    /// Raises a bit of the status word, for an array or for none.
+    Signal(Reason, Option<ParamId>),
 }
 
 impl Stmt {
@@ -183,6 +216,7 @@ impl Stmt {
         match *self {
             Stmt::Declare(m, _)
             | Stmt::Accumulate(m, _)
+            | Stmt::Assign(m, _)
             | Stmt::DeclareBest(m, _)
             | Stmt::Raise { acc: m, .. }
             | Stmt::DeclareChannels(m, _)
@@ -197,6 +231,7 @@ impl Stmt {
         match &mut self {
             Stmt::Declare(m, _)
             | Stmt::Accumulate(m, _)
+            | Stmt::Assign(m, _)
             | Stmt::DeclareBest(m, _)
             | Stmt::Raise { acc: m, .. }
             | Stmt::DeclareChannels(m, _)
@@ -204,6 +239,14 @@ impl Stmt {
             _ => {}
         }
         self
+    }
+
+    /// Ends a pass over kernels with an adjoint at a statement that they do not have.
+    ///
+    /// # Panics
+    /// Always: the front end has refused such a kernel.
+    pub(crate) fn refuse_without_adjoint(&self) -> ! {
+        unreachable!("kernels without adjoint alone have it: {self:?}")
     }
 
     /// Whether the statement declares an accumulator.
@@ -214,7 +257,7 @@ impl Stmt {
     /// The blocks in the statement; empty ones where it has fewer than two.
     pub fn blocks(&self) -> [&[Stmt]; 2] {
         match self {
-            Stmt::For { body, .. } => [body, &[]],
+            Stmt::For { body, .. } | Stmt::Loop(body) => [body, &[]],
             Stmt::If { then, otherwise, .. } => [then, otherwise],
             _ => [&[], &[]],
         }
@@ -223,7 +266,7 @@ impl Stmt {
     /// Calls `f` on every value the statement reads, without those of the op that a `Let` defines and those in blocks.
     pub fn for_each_arg(&self, mut f: impl FnMut(Val)) {
         match self {
-            Stmt::Let(_) => {}
+            Stmt::Let(_) | Stmt::Loop(_) => {}
             Stmt::For { range, .. } => range.for_each_arg(f),
             Stmt::If { condition, .. } => f(*condition),
             simple => {
@@ -254,6 +297,7 @@ impl Stmt {
         match *self {
             Declare(m, v) => Declare(m, f(v)),
             Accumulate(m, v) => Accumulate(m, f(v)),
+            Assign(m, v) => Assign(m, f(v)),
             DeclareBest(m, v) => DeclareBest(m, f(v)),
             Raise { acc, value, place } => Raise { acc, value: f(value), place: f(place) },
             DeclareChannels(m, dim) => DeclareChannels(m, dim),
@@ -267,7 +311,12 @@ impl Stmt {
                 let (row, channel) = (row.map(&mut f), channel.map(&mut f));
                 Contribute { param, role, row, component, channel, value: f(value) }
             }
-            Let(_) | For { .. } | If { .. } => unreachable!("not a simple statement: {self:?}"),
+            Check { index, dim, param } => Check { index: f(index), dim, param },
+            Write { param, row, component, value } => {
+                Write { param, row: row.map(&mut f), component, value: f(value) }
+            }
+            Break | Continue | Return | Signal(..) => self.clone(),
+            Let(_) | For { .. } | Loop(_) | If { .. } => unreachable!("not a simple statement: {self:?}"),
         }
     }
 }
@@ -388,6 +437,7 @@ pub fn walk(stmts: &[Stmt]) -> impl Iterator<Item = &Stmt> {
 pub fn filtered(stmts: Vec<Stmt>, keep: &dyn Fn(&Stmt) -> bool) -> Vec<Stmt> {
     let kept = stmts.into_iter().filter(keep).map(|s| match s {
         Stmt::For { id, range, body } => Stmt::For { id, range, body: filtered(body, keep) },
+        Stmt::Loop(body) => Stmt::Loop(filtered(body, keep)),
         Stmt::If { condition, then, otherwise } => {
             Stmt::If { condition, then: filtered(then, keep), otherwise: filtered(otherwise, keep) }
         }

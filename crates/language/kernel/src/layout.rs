@@ -187,7 +187,9 @@ fn arrays_of(op: &Op, pairs: Option<(ParamId, bool)>) -> Vec<Slot> {
     let by_columns = pairs.is_some_and(|(_, by_columns)| by_columns);
     match *op {
         Op::Load { param, role, .. } => of(param, &[Array::Values(role)]),
-        Op::LoadInt { param, .. } => of(param, &[Array::Values(Role::VALUE)]),
+        Op::LoadInt { param, .. } | Op::Element { param, .. } | Op::Atomic { param, .. } => {
+            of(param, &[Array::Values(Role::VALUE)])
+        }
         Op::IndexOf { param, array, .. } => of(param, &[array]),
         Op::PlaceIn { batch, .. } => of(batch, &[Array::SystemOf, Array::Members]),
         Op::SplineOrder { mesh, .. }
@@ -229,6 +231,10 @@ impl Layout {
                 Stmt::Store { param, role, .. } => {
                     written.insert(Slot::new(param, Array::Values(role)));
                 }
+                Stmt::Write { param, .. } => {
+                    slots.insert(Slot::new(param, Array::Values(Role::VALUE)));
+                }
+                Stmt::Loop(_) => loops = true,
                 Stmt::DeclareChannels(m, dim) => {
                     slots.insert(Slot::new(m, Array::Scratch(dim)));
                 }
@@ -248,7 +254,7 @@ impl Layout {
                     }
                 }
                 Stmt::For { id, range, .. } => {
-                    loops |= range.is_data();
+                    loops |= range.is_data() || b.in_order;
                     match range {
                         Range::Pairs { list, .. } => {
                             lists.insert(id, (list, false));
@@ -271,8 +277,14 @@ impl Layout {
             }
         }
         slots.extend(&written);
-        let (fused, subtracted) = fused(b);
         let batch = kernel.params.iter().position(|p| p.kind.rows_in_systems() == Some(part.index));
+        let (mut together, mut fused) = (together(b), fused(b));
+        if b.in_order {
+            // Rows touch elements of outputs in any order, and one operation has one instruction.
+            (together, fused) = Default::default();
+            written.extend(slots.iter().filter(|s| kernel.params[s.param].kind.is_output()));
+        }
+        let (fused, subtracted) = fused;
         Layout {
             slots: slots.into_iter().collect(),
             reductions: reductions.into_iter().collect(),
@@ -284,8 +296,8 @@ impl Layout {
             loops,
             widths,
             planes: planes(b),
-            batch,
-            together: together(b),
+            batch: batch.filter(|_| !b.in_order),
+            together,
             fused,
             subtracted,
             tables: tables(b),

@@ -9,7 +9,7 @@
 //!                                                                                    └─────────────► CUDA
 //! ```
 //!
-//! Kernels that are not differentiated ([`imperative`]) go from their source straight to a program and to CUDA.
+//! Kernels without adjoint have one part, their body as it is written ([`ir::Body::in_order`]).
 //!
 //! Nothing here knows a backend; the form between the passes ([`ir`]) knows no syntax, so that another front end can
 //! build it at run time.
@@ -21,7 +21,6 @@ mod factor;
 pub mod flatten;
 pub mod forms;
 mod guard;
-pub mod imperative;
 pub mod ir;
 mod join;
 pub mod layout;

@@ -334,6 +334,7 @@ impl<'a> Reverse<'a> {
                     self.collect(if_so, |b, a| b.real_op(Op::Select(condition, a, zero)));
                     self.collect(if_not, |b, a| b.real_op(Op::Select(condition, zero, a)));
                 }
+                s => s.refuse_without_adjoint(),
             }
         }
     }

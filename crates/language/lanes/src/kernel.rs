@@ -67,7 +67,7 @@ pub struct Param {
 impl Param {
     /// Whether the kernel writes it.
     pub fn is_output(&self) -> bool {
-        matches!(self.kind, ParamKind::Output { .. } | ParamKind::Integers { output: true, .. })
+        self.kind.is_output()
     }
 
     /// Whether it is an array that the kernel only reads.

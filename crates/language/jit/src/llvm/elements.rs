@@ -2,7 +2,7 @@
 
 use super::{Printer, Value, real};
 use madelung_core::runtime::lanes::packed;
-use madelung_kernel::imperative::Atomic;
+use madelung_kernel::program::Atomic;
 use madelung_kernel::program::Instruction as I;
 use madelung_kernel::program::{Address, Memory};
 

@@ -14,6 +14,9 @@ pub struct Body {
     pub templates: Vec<Template>,
     /// Moves signs outwards, so that values which are even or odd under the exchange of a pair are recognised.
     pub canonical_signs: bool,
+    /// Leaves operations where they are written, each by itself: those of kernels without adjoint, whose variables change
+    /// and whose arrays other rows write.
+    pub in_order: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -206,19 +209,25 @@ impl Body {
 
     /// A real-valued op, simplified.
     pub fn real_op(&mut self, op: Op) -> Val {
-        crate::simplify::real_op(self, op)
+        if self.in_order { self.emit(op, Type::Real) } else { crate::simplify::real_op(self, op) }
     }
 
     /// Any op that has the type of its kind (everything but loop variables and rows).
     pub fn op_value(&mut self, op: Op) -> Val {
         use Op::*;
         match op {
-            Int(_) | IAdd(..) | ISub(..) | IMul(..) | IntScalar(_) | SplineOrder { .. } | MeshSize { .. } => {
-                self.emit(op, Type::Int)
-            }
-            Lt(..) | Le(..) | Eq(..) | ILt(..) | IEq(..) | And(..) | Or(..) | Not(_) => {
-                self.emit(op, Type::Bool)
-            }
+            Int(_)
+            | Integers(..)
+            | IntScalar(_)
+            | SplineOrder { .. }
+            | MeshSize { .. }
+            | Number(_)
+            | ToInt(_)
+            | Size(_)
+            | Element { .. }
+            | Atomic { .. } => self.emit(op, Type::Int),
+            Lt(..) | Le(..) | Eq(..) | CompareIntegers(..) | And(..) | Or(..) | Xor(..) | Not(_)
+            | Bool(_) | IsFinite(_) => self.emit(op, Type::Bool),
             Row
             | LoopVar(_)
             | PairColumn(_)
@@ -241,14 +250,16 @@ impl Body {
         }
     }
 
-    /// Emits an op as it stands: found if it is known, else placed in the outermost block where it may stand. Loads go
+    /// Emits an op as it stands: found if it is known, else placed in the outermost block where it may stand; in the open
+    /// block, where operations are in order. Loads go
     /// as far out as their row allows (rows are always valid), arithmetic leaves loops it does not depend on but stays
     /// inside branches. Values that may be infinite, or have an infinite derivative, stay in loops, too: outside, the
     /// adjoint 0 that a loop over nothing leaves would meet it.
     pub fn emit(&mut self, op: Op, ty: Type) -> Val {
         let is_const = matches!(op, Op::Const(_) | Op::Int(_));
         let is_read = op.of_acc().is_some();
-        if !is_read && let Some(v) = self.scopes.iter().rev().find_map(|s| s.known.get(&op)) {
+        let is_shared = is_const || !(is_read || self.in_order);
+        if is_shared && let Some(v) = self.scopes.iter().rev().find_map(|s| s.known.get(&op)) {
             return *v;
         }
         let mut needed = 0;
@@ -263,7 +274,7 @@ impl Body {
             0
         } else {
             match op {
-                _ if is_read || matches!(op, Op::LoopVar(_) | Op::Place(_)) => here,
+                _ if !is_shared || matches!(op, Op::LoopVar(_) | Op::Place(_)) => here,
                 _ if may_diverge || op.of_loop().is_some() => {
                     let mut d = here;
                     while d > needed && self.scopes[d].runs {
@@ -289,7 +300,7 @@ impl Body {
         let wild = is_read || may_diverge || op.any_arg(|a| self.values[a].wild);
         let unless = self.unless_of(&op);
         self.values.push(Value { op: op.clone(), ty, depth, wild: wild && ty == Type::Real, unless });
-        if !is_read {
+        if is_shared {
             self.scopes[depth].known.insert(op, v);
         }
         if !is_const {

@@ -13,7 +13,56 @@ pub enum OfWave {
     Modulus,
 }
 
-/// An operation, which defines a value.
+/// A function of two integers, which wraps.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum IntegerOp {
+    /// x + y
+    Add,
+    /// x − y
+    Sub,
+    /// x · y
+    Mul,
+    /// x / y, towards zero; y is not 0.
+    Div,
+    /// The remainder of that division.
+    Rem,
+    /// Bits of both.
+    And,
+    /// Bits of either.
+    Or,
+    /// Bits of one alone.
+    Xor,
+    /// x · 2ʸ, y modulo 64.
+    Shl,
+    /// ⌊x / 2ʸ⌋, y modulo 64.
+    Shr,
+}
+
+/// A comparison; false where a real is NaN, but for `Ne`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Compare {
+    /// x < y
+    Lt,
+    /// x ≤ y
+    Le,
+    /// x = y
+    Eq,
+    /// x ≠ y, of scalars.
+    Ne,
+}
+
+/// An atomic change of an integer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Atomic {
+    /// Adds.
+    Add,
+    /// Keeps the larger.
+    Max,
+    /// Keeps the smaller.
+    Min,
+}
+
+/// An operation, which defines a value. The last ones are those of kernels without adjoint alone.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// A real constant, by its bits.
@@ -172,22 +221,16 @@ pub enum Op {
     Nearest(Val),
     /// An integer as a real.
     FromInt(Val),
-    /// a + b, integers
-    IAdd(Val, Val),
-    /// a − b, integers
-    ISub(Val, Val),
-    /// a · b, integers
-    IMul(Val, Val),
+    /// A function of integers; with derivatives a sum, a difference or a product.
+    Integers(IntegerOp, Val, Val),
     /// a < b, reals
     Lt(Val, Val),
     /// a ≤ b, reals
     Le(Val, Val),
     /// a = b, reals
     Eq(Val, Val),
-    /// a < b, integers
-    ILt(Val, Val),
-    /// a = b, integers
-    IEq(Val, Val),
+    /// A comparison of integers, or of rows.
+    CompareIntegers(Compare, Val, Val),
     /// a and b
     And(Val, Val),
     /// a or b
@@ -196,6 +239,42 @@ pub enum Op {
     Not(Val),
     /// if a then b else c, both evaluated
     Select(Val, Val, Val),
+    /// A constant condition.
+    Bool(bool),
+    /// One of a and b alone
+    Xor(Val, Val),
+    /// a / b, reals
+    Div(Val, Val),
+    /// |a|, reals
+    Abs(Val),
+    /// The number of a row, as an integer.
+    Number(Val),
+    /// A real without its fraction, as the nearest integer there is; 0 for NaN.
+    ToInt(Val),
+    /// Whether a real is a finite number.
+    IsFinite(Val),
+    /// The number of rows of a dimension.
+    Size(Dim),
+    /// One component of one element of an integer array, as an integer; `row` is `None` for an array of one element.
+    Element {
+        /// The parameter.
+        param: ParamId,
+        /// The element.
+        row: Option<Val>,
+        /// The component.
+        component: usize,
+    },
+    /// An integer of an output before it is changed at once, whatever other rows do to it.
+    Atomic {
+        /// The change.
+        op: Atomic,
+        /// The parameter.
+        param: ParamId,
+        /// The element.
+        row: Option<Val>,
+        /// The other operand.
+        value: Val,
+    },
 }
 
 impl Op {
@@ -282,9 +361,8 @@ impl Op {
         use Op::*;
         match self {
             Const(_) | Int(_) | Row | LoopVar(_) | PairColumn(_) | PairShift(..) | PairRow(_)
-            | PairEntry(_) | Place(_) | Scalar(_) | IntScalar(_) | Read(_) | Best(_) | BestPlace(_) => {
-                self.clone()
-            }
+            | PairEntry(_) | Place(_) | Scalar(_) | IntScalar(_) | Read(_) | Best(_) | BestPlace(_)
+            | Bool(_) | Size(_) => self.clone(),
             SplineOrder { mesh, system } => SplineOrder { mesh: *mesh, system: f(*system) },
             MeshSize { mesh, system, axis } => MeshSize { mesh: *mesh, system: f(*system), axis: *axis },
             Spline { mesh, system, axis, at, node, derivative } => {
@@ -316,14 +394,11 @@ impl Op {
             Mul(a, b) => Mul(f(*a), f(*b)),
             Pow(a, b) => Pow(f(*a), f(*b)),
             Atan2(a, b) => Atan2(f(*a), f(*b)),
-            IAdd(a, b) => IAdd(f(*a), f(*b)),
-            ISub(a, b) => ISub(f(*a), f(*b)),
-            IMul(a, b) => IMul(f(*a), f(*b)),
+            Integers(op, a, b) => Integers(*op, f(*a), f(*b)),
             Lt(a, b) => Lt(f(*a), f(*b)),
             Le(a, b) => Le(f(*a), f(*b)),
             Eq(a, b) => Eq(f(*a), f(*b)),
-            ILt(a, b) => ILt(f(*a), f(*b)),
-            IEq(a, b) => IEq(f(*a), f(*b)),
+            CompareIntegers(op, a, b) => CompareIntegers(*op, f(*a), f(*b)),
             And(a, b) => And(f(*a), f(*b)),
             Or(a, b) => Or(f(*a), f(*b)),
             Neg(a) => Neg(f(*a)),
@@ -334,6 +409,19 @@ impl Op {
             FromInt(a) => FromInt(f(*a)),
             Not(a) => Not(f(*a)),
             Select(c, a, b) => Select(f(*c), f(*a), f(*b)),
+            Xor(a, b) => Xor(f(*a), f(*b)),
+            Div(a, b) => Div(f(*a), f(*b)),
+            Abs(a) => Abs(f(*a)),
+            Number(a) => Number(f(*a)),
+            ToInt(a) => ToInt(f(*a)),
+            IsFinite(a) => IsFinite(f(*a)),
+            Element { param, row, component } => {
+                Element { param: *param, row: row.map(f), component: *component }
+            }
+            Atomic { op, param, row, value } => {
+                let row = row.map(&mut f);
+                Atomic { op: *op, param: *param, row, value: f(*value) }
+            }
         }
     }
 }

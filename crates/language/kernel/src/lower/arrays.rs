@@ -1,7 +1,7 @@
 //! Small arrays of constant size, arrays with channels, and loops over channels.
 
 use super::{Loop, Lower, Value, err, syntax};
-use crate::ir::{Acc, Array, Dim, Kind, Op, ParamId, Role, Stmt, Type, Val};
+use crate::ir::{Acc, Array, Dim, IntegerOp, Kind, Op, ParamId, Role, Stmt, Type, Val};
 use proc_macro2::{Delimiter, TokenTree};
 use quote::ToTokens;
 use rustc_hash::FxHashMap as HashMap;
@@ -56,9 +56,15 @@ impl Lower<'_> {
     pub(super) fn constant_int(&self, v: Val) -> Option<i64> {
         match *self.b.op(v) {
             Op::Int(n) => Some(n),
-            Op::IAdd(a, b) => self.constant_int(a)?.checked_add(self.constant_int(b)?),
-            Op::ISub(a, b) => self.constant_int(a)?.checked_sub(self.constant_int(b)?),
-            Op::IMul(a, b) => self.constant_int(a)?.checked_mul(self.constant_int(b)?),
+            Op::Integers(op, a, b) => {
+                let (a, b) = (self.constant_int(a)?, self.constant_int(b)?);
+                match op {
+                    IntegerOp::Add => a.checked_add(b),
+                    IntegerOp::Sub => a.checked_sub(b),
+                    IntegerOp::Mul => a.checked_mul(b),
+                    _ => None,
+                }
+            }
             _ => None,
         }
     }

@@ -149,6 +149,14 @@ impl Lower<'_> {
 
     /// The array whose own element this is.
     fn own_position(&mut self, e: &Expr) -> Result<ParamId> {
+        if self.b.in_order {
+            return match self.own_element(e)? {
+                Some(param) if matches!(self.params[param].kind, Kind::Real { components: 3, .. }) => {
+                    Ok(param)
+                }
+                _ => Err(wrong_position(e)),
+            };
+        }
         let Value::Vec3(components) = self.expr(e)? else { return Err(wrong_position(e)) };
         let mut arrays = components.iter().enumerate().map(|(n, v)| match *self.b.op(*v) {
             Op::Load { param, role: Role::VALUE, row: Some(row), component, channel: None }

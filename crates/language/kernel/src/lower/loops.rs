@@ -165,37 +165,7 @@ impl Lower<'_> {
         self.blocks.push(Block { is_loop: true, ..Block::default() });
         self.names.push(HashMap::default());
         self.loops.push(Loop { id, channels, ..Loop::default() });
-        match range {
-            Range::Ints(..) => {
-                let v = self.b.emit(Op::LoopVar(id), Type::Int);
-                self.bind(names[0].clone(), Value::Scalar(v));
-            }
-            Range::Channels(dim) => {
-                let c = self.b.emit(Op::LoopVar(id), Type::Index(dim));
-                self.bind(names[0].clone(), Value::Scalar(c));
-            }
-            Range::Members { batch, .. } => {
-                let Kind::Batch { rows, .. } = self.params[batch].kind else {
-                    unreachable!("checked by range")
-                };
-                let v = self.b.emit(Op::LoopVar(id), Type::Index(rows));
-                self.bind(names[0].clone(), Value::Scalar(v));
-            }
-            Range::Pairs { list, .. } => {
-                let Kind::Pairs { columns, entries, .. } = self.params[list].kind else {
-                    unreachable!("checked by range")
-                };
-                let j = self.b.emit(Op::PairColumn(id), Type::Index(columns));
-                let shift = [0, 1, 2].map(|c| self.b.real_op(Op::PairShift(id, c)));
-                self.bind(names[0].clone(), Value::Scalar(j));
-                self.bind(names[1].clone(), Value::IVec3(shift));
-                if let (Some(name), Some(entries)) = (names.get(2), entries) {
-                    let p = self.b.emit(Op::PairEntry(id), Type::Index(entries));
-                    self.bind(name.clone(), Value::Scalar(p));
-                }
-            }
-            Range::Column { .. } => unreachable!("only the transpose visits columns"),
-        }
+        self.bind_loop(id, range, &names);
         self.block(&f.body.stmts)?;
         self.names.pop();
         let mut body = self.close_loop()?;
@@ -205,6 +175,36 @@ impl Lower<'_> {
         }
         self.b.push(Stmt::For { id, range, body });
         Ok(())
+    }
+
+    /// Binds the variables of a loop.
+    pub(super) fn bind_loop(&mut self, id: LoopId, range: Range, names: &[String]) {
+        let dim = match range {
+            Range::Ints(..) => None,
+            Range::Channels(dim) => Some(dim),
+            Range::Members { batch, .. } => self.params[batch].kind.rows_in_systems(),
+            Range::Pairs { list, .. } => return self.bind_pair(id, list, names),
+            Range::Column { .. } => unreachable!("only the transpose visits columns"),
+        };
+        let v = self.b.emit(Op::LoopVar(id), dim.map_or(Type::Int, Type::Index));
+        self.bind(names[0].clone(), Value::Scalar(v));
+    }
+
+    fn bind_pair(&mut self, id: LoopId, list: ParamId, names: &[String]) {
+        let Kind::Pairs { columns, entries, .. } = self.params[list].kind else {
+            unreachable!("checked by range")
+        };
+        let j = self.b.emit(Op::PairColumn(id), Type::Index(columns));
+        let shift = [0, 1, 2].map(|c| {
+            let shift = self.b.real_op(Op::PairShift(id, c));
+            if self.b.in_order { self.b.op_value(Op::ToInt(shift)) } else { shift }
+        });
+        self.bind(names[0].clone(), Value::Scalar(j));
+        self.bind(names[1].clone(), Value::IVec3(shift));
+        if let (Some(name), Some(entries)) = (names.get(2), entries) {
+            let p = self.b.emit(Op::PairEntry(id), Type::Index(entries));
+            self.bind(name.clone(), Value::Scalar(p));
+        }
     }
 
     /// Closes the innermost loop; gives its body.
@@ -224,11 +224,16 @@ impl Lower<'_> {
         Ok(body)
     }
 
-    fn range(&mut self, f: &syn::ExprForLoop) -> Result<(Range, Vec<String>)> {
-        let forms = "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)`, `for (j, shift, p) in pairs.row(i)` \
+    pub(super) fn range(&mut self, f: &syn::ExprForLoop) -> Result<(Range, Vec<String>)> {
+        let forms = if self.b.in_order {
+            "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)`, `for (j, shift) in grid.query(x[i], radius)` or \
+             `for k in batch.members(system)`"
+        } else {
+            "a loop is `for n in lo..hi`, `for (j, shift) in pairs.row(i)`, `for (j, shift, p) in pairs.row(i)` \
                      (p: the pair, where the list names its entries), `for k in batch.members(system)`, `for (node, \
                      weight) in mesh.around(system, u)` or `for (j, shift) in grid.query(x[i], radius)`, and `for c in \
-                     Feature` over channels";
+                     Feature` over channels"
+        };
         let names = syntax::loop_variables(&f.pat, forms)?;
         match &*f.expr {
             Expr::Range(r) => {
@@ -250,26 +255,26 @@ impl Lower<'_> {
                 }
                 let (method, args) = (m.method.to_string(), m.args.iter().collect::<Vec<_>>());
                 let [arg] = args.as_slice() else { return err(m, forms) };
-                let arg_value = self.index(arg)?;
                 match (self.params[param].kind, method.as_str(), names.len()) {
                     (Kind::Pairs { entries: None, .. }, "row", 3) => err(
                         &f.pat,
                         "this list does not name its entries: `&Pairs<Rows, Columns, Entries>`, and arrays `&[T; Entries]`",
                     ),
                     (Kind::Pairs { rows, .. }, "row", 2 | 3) => {
-                        self.check_row(rows, arg_value, arg)?;
-                        if !self.is_row(arg_value) {
+                        let row = self.row(arg, rows, param)?;
+                        if !self.is_row(row) && !self.b.in_order {
                             return err(arg, "a loop over pairs goes over those of the kernel's own row");
                         }
-                        Ok((Range::Pairs { list: param, row: arg_value }, names))
+                        Ok((Range::Pairs { list: param, row }, names))
                     }
                     (Kind::Batch { systems, .. }, "members", 1) => {
-                        self.check_row(systems, arg_value, arg)?;
-                        Ok((Range::Members { batch: param, system: arg_value }, names))
+                        let system = self.row(arg, systems, param)?;
+                        Ok((Range::Members { batch: param, system }, names))
                     }
                     _ => err(m, forms),
                 }
             }
+            e if self.b.in_order => err(e, forms),
             e => match self.channels(e)? {
                 Some(dim) if names.len() == 1 => Ok((Range::Channels(dim), names)),
                 Some(_) => err(&f.pat, forms),

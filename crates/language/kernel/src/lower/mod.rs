@@ -2,12 +2,13 @@
 
 mod arrays;
 mod expr;
+mod functions;
 mod grid;
-mod imperative;
 pub mod imports;
-mod in_out;
 mod loops;
 mod mesh;
+mod no_adjoint;
+mod operators;
 mod parameters;
 mod stmt;
 mod syntax;
@@ -16,7 +17,7 @@ use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Op, Param, ParamId, Templa
 use quote::ToTokens;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::collections::BTreeMap;
-use syn::{Error, Item, ItemFn, Result, ReturnType};
+use syn::{Error, Item, ItemFn, Result};
 
 /// Options of a kernel's attribute.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +38,6 @@ pub struct Options {
 pub struct Source {
     /// The kernel.
     pub kernel: Kernel,
-    /// The body of a kernel without adjoint; the kernel's own body is then empty.
-    pub imperative: Option<crate::imperative::Body>,
     /// The options.
     pub options: Options,
     /// The doc comments.
@@ -52,8 +51,7 @@ pub struct Source {
 /// Lowers every kernel of a `kernels!` block.
 pub fn lower_block(file: &syn::File) -> Result<Vec<Source>> {
     let (funcs, kernels) = functions(file)?;
-    let one = |k| if imperative::is_imperative(k) { imperative::lower(k, &funcs) } else { lower(k, &funcs) };
-    kernels.into_iter().map(one).collect()
+    kernels.into_iter().map(|k| lower(k, &funcs)).collect()
 }
 
 /// A `#[func]` and its `#[derivative]`.
@@ -89,8 +87,8 @@ pub fn lower_functions(file: &syn::File) -> Result<Vec<Function<'_>>> {
         .map(|(name, value)| {
             let derivative = funcs.derivatives.get(name).copied();
             // Functions that only kernels without adjoint can compute are for these alone, and need no derivative.
-            check_function(value, &funcs).or_else(|e| match derivative {
-                None => imperative::check_function(value, &funcs).map_err(|_| e),
+            check_function(value, &funcs, false).or_else(|e| match derivative {
+                None => check_function(value, &funcs, true).map_err(|_| e),
                 Some(_) => Err(e),
             })?;
             Ok(Function { value, derivative })
@@ -98,9 +96,11 @@ pub fn lower_functions(file: &syn::File) -> Result<Vec<Function<'_>>> {
         .collect()
 }
 
-/// Lowers a function with arguments of which nothing is known but their types.
-fn check_function(f: &ItemFn, funcs: &Functions<'_>) -> Result<()> {
+/// Lowers a function with arguments of which nothing is known but their types, as kernels without adjoint call it or as
+/// others do.
+fn check_function(f: &ItemFn, funcs: &Functions<'_>, no_adjoint: bool) -> Result<()> {
     let mut l = Lower::new(funcs, "Row".into());
+    l.b.in_order = no_adjoint;
     for arg in &f.sig.inputs {
         let (name, ty) = syntax::argument(arg)?;
         let mut real = || {
@@ -112,21 +112,19 @@ fn check_function(f: &ItemFn, funcs: &Functions<'_>) -> Result<()> {
             "Real" => Value::Scalar(real()),
             "Vec3" => Value::Vec3(std::array::from_fn(|_| real())),
             "Mat3" => Value::Mat3(std::array::from_fn(|_| real())),
-            "i32" => Value::Scalar(l.b.op_value(Op::IntScalar(0))),
+            "i32" | "i64" if no_adjoint || type_name(ty) == "i32" => {
+                Value::Scalar(l.b.op_value(Op::IntScalar(0)))
+            }
             _ => return err(ty, "an argument is Real, i32, Vec3 or Mat3"),
         };
         l.bind(name.ident.to_string(), value);
     }
     let name = f.sig.ident.to_string();
     l.inlining.push(name.clone());
-    let expr::Returned::One(value) = l.function_body(f)? else {
+    let functions::Returned::One(value) = l.function_body(f)? else {
         return err(&f.sig, "a function gives back one value");
     };
-    if let ReturnType::Type(_, t) = &f.sig.output
-        && type_name(t) != l.type_of(&value)
-    {
-        return err(t, format!("this value is {}", l.type_of(&value)));
-    }
+    l.check_returned(f, &value)?;
     l.template(&name).map(|_| ())
 }
 
@@ -197,8 +195,10 @@ enum Value {
     Scalar(Val),
     Vec3([Val; 3]),
     Mat3([Val; 9]),
-    /// Three integers, used as reals.
+    /// Three integers; reals where they have to be differentiated.
     IVec3([Val; 3]),
+    /// A variable of a kernel without adjoint: the first of its accumulators, and the value it began with.
+    Variable(Acc, Box<Value>),
     /// An accumulator of 1 or 3 components.
     Sum(Acc, usize),
     /// The elements of a local array: values, or sums where it is `let mut`.
@@ -206,6 +206,29 @@ enum Value {
     /// A sum for each channel of a dimension.
     Channels(Acc, Dim),
     Param(ParamId),
+}
+
+impl Value {
+    /// The numbers of a value.
+    fn parts(&self) -> Vec<Val> {
+        match self {
+            Self::Scalar(v) => vec![*v],
+            Self::Vec3(v) | Self::IVec3(v) => v.to_vec(),
+            Self::Mat3(v) => v.to_vec(),
+            _ => vec![],
+        }
+    }
+
+    /// A value of equal type, of other numbers.
+    fn with(&self, mut number: impl FnMut(Val) -> Val) -> Self {
+        match self {
+            Self::Scalar(v) => Self::Scalar(number(*v)),
+            Self::Vec3(v) => Self::Vec3(v.map(number)),
+            Self::IVec3(v) => Self::IVec3(v.map(number)),
+            Self::Mat3(v) => Self::Mat3(v.map(number)),
+            other => other.clone(),
+        }
+    }
 }
 
 struct Lower<'a> {
@@ -236,6 +259,9 @@ struct Lower<'a> {
     /// Extrema that loops have found: the sum that holds each, and its value without derivative.
     found: HashMap<Acc, Val>,
     grids: grid::Grids,
+    /// What the row has written so far, and on each way out of the open loops.
+    written: no_adjoint::Written,
+    exits: Vec<no_adjoint::Written>,
 }
 
 /// A largest or smallest value that a loop looks for. The loop is run twice: once to see where the value is, and once
@@ -277,27 +303,40 @@ fn type_name(t: &syn::Type) -> String {
 fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
     let (index_name, index_dim, inputs) = syntax::signature(f)?;
     let mut l = Lower::new(funcs, index_dim);
+    l.b.in_order = no_adjoint::is_asked(f)?;
     let row = l.b.emit(Op::Row, Type::Index(0));
     l.bind(index_name, Value::Scalar(row));
     for arg in inputs {
         l.parameter(arg)?;
     }
-    if l.dims.len() > 15 {
-        return err(&f.sig.ident, format!("a kernel has at most 15 dimensions, not {}", l.dims.len()));
+    let most = DIMENSIONS[usize::from(l.b.in_order)];
+    if l.dims.len() > most {
+        let message = format!("a kernel has at most {most} dimensions, not {}", l.dims.len());
+        return err(&f.sig.ident, message);
     }
     l.block(&f.block.stmts)?;
-    if !l.params.iter().enumerate().any(|(p, _)| l.stored.contains(&p)) {
+    if l.stored.is_empty() {
         return err(&f.sig.ident, "this kernel writes nothing");
     }
-    let (options, prefix) = attributes(f, &l.params)?;
-    l.b.remove_unused();
+    let (mut options, mut prefix) = (Options::default(), None);
+    if !l.b.in_order {
+        (options, prefix) = attributes(f, &l.params)?;
+        l.b.remove_unused();
+    }
     let queries = l.grids.queries()?;
     let ident = f.sig.ident.clone();
     let name = prefix.map_or_else(|| ident.to_string(), |prefix| format!("{prefix}_{ident}"));
     let kernel = Kernel { name, dims: l.dims, index: l.index, params: l.params, queries, body: l.b };
     let (docs, visibility) = (docs(f), f.vis.clone());
-    Ok(Source { kernel, imperative: None, options, docs, visibility, ident })
+    if kernel.body.in_order {
+        no_adjoint::check_arrays(&kernel, f)?;
+    }
+    Ok(Source { kernel, options, docs, visibility, ident })
 }
+
+/// The most dimensions of a kernel: those of a launch, less one where [`Role`](crate::ir::Role) has a word for each in four
+/// bits; and of one without adjoint.
+const DIMENSIONS: [usize; 2] = [15, 16];
 
 fn docs(f: &ItemFn) -> Vec<String> {
     let doc = |a: &syn::Attribute| match &a.meta {
@@ -380,6 +419,8 @@ impl<'a> Lower<'a> {
             sought: HashMap::default(),
             found: HashMap::default(),
             grids: grid::Grids::default(),
+            written: no_adjoint::Written::default(),
+            exits: vec![],
         }
     }
 }
@@ -449,9 +490,9 @@ impl Lower<'_> {
             args += 1;
         }
         let partials = match l.function_body(f)? {
-            expr::Returned::One(Value::Scalar(v)) => vec![v],
-            expr::Returned::Tuple(values) => values,
-            expr::Returned::One(_) => return err(&f.sig, "a derivative is a Real, or a tuple of them"),
+            functions::Returned::One(Value::Scalar(v)) => vec![v],
+            functions::Returned::Tuple(values) => values,
+            functions::Returned::One(_) => return err(&f.sig, "a derivative is a Real, or a tuple of them"),
         };
         if partials.len() != args {
             let message =

@@ -1,7 +1,6 @@
 //! The parameters of a kernel.
 
 use super::grid::{Grids, check_rows, is_grid};
-use super::in_out::is_in_out;
 use super::{Lower, Value, err, syntax, type_name};
 use crate::ir::{Dim, Kind, Op, Param, ParamId};
 use quote::ToTokens;
@@ -12,6 +11,11 @@ const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&
      `&mut [Real; Dim]`, `&mut [Vec3; Dim]`, `&mut [Mat3; Dim]`, `&mut [[Real; Feature]; Dim]`, `&mut Real` (outputs), \
      `&Batch<Rows, Systems>`, `&Pairs<Rows>`, `&Pairs<Rows, Columns, Entries>`, `&HashGrid<Rows, Points>`, `&Map<Rows, Into>`, \
      `&Mesh<Systems, Nodes>`, `&Mesh<Systems, Nodes, Waves>`; T may be `Zero<T>`";
+
+const WITHOUT_ADJOINT: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&Vec3`, `&Mat3` (one element), `&[T; \
+     Dim]` with T = Real, Vec3, Mat3, IVec3, i32 or i64 (one per row), `&mut [T; Dim]` and `&mut T` with these but IVec3 \
+     (outputs; `&mut [InOut<T>; Dim]` and `&mut InOut<T>` where they hold old values), `&Batch<Rows, Systems>`, \
+     `&Pairs<Rows>`, `&Pairs<Rows, Columns, Entries>`, `&HashGrid<Rows, Points>`, `&Map<Rows, Into>`";
 
 /// Adds a parameter of some kind, where there is room for it.
 pub(super) fn declared(
@@ -34,6 +38,23 @@ pub(super) fn declared(
         grids.declare(params.len() - 1, &name.ident);
     }
     Ok(params.len() - 1)
+}
+
+/// Whether a parameter is an in-out array, `&mut [InOut<Real>; Atom]`: an output that holds at first what the caller's
+/// array holds.
+fn is_in_out(ty: &syn::Type) -> bool {
+    type_name(ty).contains("InOut<")
+}
+
+/// The type of an element of an in-out array, without the mark.
+fn held(element: &syn::Type) -> Option<&syn::Type> {
+    let syn::Type::Path(path) = element else { return None };
+    let segment = path.path.segments.last().filter(|segment| segment.ident == "InOut")?;
+    let syn::PathArguments::AngleBracketed(args) = &segment.arguments else { return None };
+    match args.args.first() {
+        Some(syn::GenericArgument::Type(inner)) if args.args.len() == 1 => Some(inner),
+        _ => None,
+    }
 }
 
 /// The number of a dimension.
@@ -83,6 +104,7 @@ impl Lower<'_> {
             return err(name, format!("there are two parameters `{}`", name.ident));
         }
         if let Some(rows) = kind.rows_in_systems()
+            && !self.b.in_order
             && self.params.iter().any(|p| p.kind.rows_in_systems() == Some(rows))
         {
             let message = format!(
@@ -103,14 +125,14 @@ impl Lower<'_> {
     }
 
     fn parameter_kind(&mut self, ty: &syn::Type) -> Result<Kind> {
-        let components = |t: &str| match t {
-            "Real" => Some(1),
-            "Vec3" => Some(3),
-            "Mat3" => Some(9),
-            _ => None,
+        let in_order = self.b.in_order;
+        let wrong = || {
+            if in_order {
+                return err(ty, format!("a parameter of a kernel without adjoint is {WITHOUT_ADJOINT}"));
+            }
+            err(ty, format!("a kernel parameter is {PARAMETER_TYPES}"))
         };
-        let wrong = || err(ty, format!("a kernel parameter is {PARAMETER_TYPES}"));
-        if is_in_out(ty) {
+        if is_in_out(ty) && !in_order {
             return err(
                 ty,
                 "a kernel with derivatives does not read what it writes: give the old values as an input",
@@ -123,53 +145,77 @@ impl Lower<'_> {
         }
         let syn::Type::Reference(reference) = ty else { return wrong() };
         let output = reference.mutability.is_some();
-        match &*reference.elem {
+        let (element, dim) = match &*reference.elem {
             syn::Type::Array(array) => {
-                let mut dim = |len: &syn::Expr| dimension_of(len).map(|name| self.dim(&name));
-                let rows = dim(&array.len)?;
-                if let syn::Type::Array(channels) = &*array.elem {
-                    let width = dim(&channels.len)?;
-                    if type_name(&channels.elem) != "Real" || (output && rows == width) {
-                        return err(
-                            &array.elem,
-                            "an array with channels is `&[[Real; Feature]; Atom]`: reals, in rows of another dimension",
-                        );
-                    }
-                    let (dim, width, components) = (Some(rows), Some(width), 1);
-                    return Ok(if output {
-                        Kind::Output { dim, components, width }
-                    } else {
-                        Kind::Real { dim, components, zero: false, width }
-                    });
+                let rows = self.dim(&dimension_of(&array.len)?);
+                if let syn::Type::Array(channels) = &*array.elem
+                    && !in_order
+                {
+                    return self.channels_of(array, channels, rows, output);
                 }
-                let (dim, width) = (rows, None);
-                let mut element = type_name(&array.elem);
-                if !output && matches!(element.as_str(), "i32" | "IVec3") {
-                    return Ok(Kind::Ints { dim, components: if element == "i32" { 1 } else { 3 } });
-                }
-                let zero = element.starts_with("Zero<");
-                if zero {
-                    element = element.trim_start_matches("Zero<").trim_end_matches('>').to_string();
-                }
-                match components(&element) {
-                    Some(components) if output && !zero => {
-                        Ok(Kind::Output { dim: Some(dim), components, width })
-                    }
-                    Some(components) if !output => Ok(Kind::Real { dim: Some(dim), components, zero, width }),
-                    _ => wrong(),
-                }
+                (&*array.elem, Some(rows))
             }
-            syn::Type::Path(path) => {
-                if let Some(kind) = structure(&mut self.dims, path)? {
-                    return if output { wrong() } else { Ok(kind) };
-                }
-                match components(&type_name(&reference.elem)) {
-                    Some(components) if output => Ok(Kind::Output { dim: None, components, width: None }),
-                    Some(components) => Ok(Kind::Real { dim: None, components, zero: false, width: None }),
-                    None => wrong(),
-                }
+            syn::Type::Path(path) => match structure(&mut self.dims, path)? {
+                Some(Kind::Mesh { .. }) if in_order => return wrong(),
+                Some(_) if output => return wrong(),
+                Some(kind) => return Ok(kind),
+                None => (&*reference.elem, None),
+            },
+            _ => return wrong(),
+        };
+        let element = match held(element) {
+            Some(_) if !output => {
+                return err(ty, "an in-out array is written, too: declare it `&mut`, as an output");
             }
-            _ => wrong(),
+            inner => inner.unwrap_or(element),
+        };
+        let name = type_name(element);
+        let (zero, of) = match name.strip_prefix("Zero<") {
+            Some(of) => (true, of.trim_end_matches('>')),
+            None => (false, name.as_str()),
+        };
+        if zero && in_order {
+            return err(
+                element,
+                "a zero is there for its derivatives, and this kernel has none: leave it out",
+            );
         }
+        let components = match of {
+            "Real" | "i32" | "i64" => 1,
+            "Vec3" | "IVec3" => 3,
+            "Mat3" => 9,
+            _ => return wrong(),
+        };
+        Ok(match (of, dim) {
+            ("i32" | "IVec3", Some(dim)) if !output && !zero => Kind::Ints { dim, components },
+            ("i32" | "i64", _) if in_order => Kind::Integers { dim, components, wide: of == "i64", output },
+            ("i32" | "i64" | "IVec3", _) => return wrong(),
+            _ if zero && (output || dim.is_none()) => return wrong(),
+            _ if output => Kind::Output { dim, components, width: None },
+            _ => Kind::Real { dim, components, zero, width: None },
+        })
+    }
+
+    /// The kind of `&[[Real; Feature]; Dim]`.
+    fn channels_of(
+        &mut self,
+        array: &syn::TypeArray,
+        channels: &syn::TypeArray,
+        rows: Dim,
+        output: bool,
+    ) -> Result<Kind> {
+        let width = self.dim(&dimension_of(&channels.len)?);
+        if type_name(&channels.elem) != "Real" || (output && rows == width) {
+            return err(
+                &array.elem,
+                "an array with channels is `&[[Real; Feature]; Atom]`: reals, in rows of another dimension",
+            );
+        }
+        let (dim, width, components) = (Some(rows), Some(width), 1);
+        Ok(if output {
+            Kind::Output { dim, components, width }
+        } else {
+            Kind::Real { dim, components, zero: false, width }
+        })
     }
 }

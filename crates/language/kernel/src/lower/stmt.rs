@@ -11,6 +11,7 @@ impl Lower<'_> {
     pub(super) fn block(&mut self, stmts: &[syn::Stmt]) -> Result<()> {
         for (at, s) in stmts.iter().enumerate() {
             match s {
+                s if self.b.in_order => self.statement(s)?,
                 syn::Stmt::Local(local) => self.local(local)?,
                 syn::Stmt::Expr(Expr::ForLoop(f), _) => self.for_loop(f)?,
                 syn::Stmt::Expr(Expr::If(f), _) => {
@@ -79,30 +80,44 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn local(&mut self, local: &syn::Local) -> Result<()> {
+    pub(super) fn local(&mut self, local: &syn::Local) -> Result<()> {
         let (pat, ty, init) = syntax::binding(local)?;
-        let Pat::Ident(name) = pat else {
-            return err(&local.pat, "`let` binds one plain name");
+        let (name, is_mutable) = match pat {
+            Pat::Ident(name) => (name.ident.to_string(), name.mutability.is_some()),
+            Pat::Wild(_) if self.b.in_order => ("_".into(), false),
+            _ => return err(&local.pat, "`let` binds one plain name"),
         };
-        if name.mutability.is_some()
+        if is_mutable
+            && !self.b.in_order
             && let Some(sums) = self.channel_sums(init)?
         {
             if let Some(ty) = ty {
                 return err(ty, "the type of sums over channels is not written");
             }
-            self.bind(name.ident.to_string(), sums);
+            self.bind(name, sums);
             return Ok(());
         }
-        let value = self.expr(init)?;
+        let mut value = self.expr(init)?;
         if let Some(ty) = ty {
-            let name = self.type_of(&value);
-            if name != type_name(ty) {
-                return err(ty, format!("this value is {name}"));
-            }
+            self.fits(&value, ty)?;
         }
-        let value = if name.mutability.is_some() { self.declare(value, init)? } else { value };
-        self.bind(name.ident.to_string(), value);
+        if is_mutable {
+            value = if self.b.in_order { self.variable(value) } else { self.declare(value, init)? };
+        }
+        self.bind(name, value);
         Ok(())
+    }
+
+    /// Checks that a value has the type that is written.
+    pub(super) fn fits(&self, value: &Value, ty: &syn::Type) -> Result<()> {
+        let (want, have) = (type_name(ty), self.type_of(value));
+        if want == have {
+            return Ok(());
+        }
+        if want == "i32" && self.b.in_order {
+            return err(ty, "integers are 64-bit here: write `i64` (arrays may have i32 elements)");
+        }
+        err(ty, format!("this value is {have}"))
     }
 
     pub(super) fn declare(&mut self, initial: Value, at: &Expr) -> Result<Value> {
@@ -169,6 +184,7 @@ impl Lower<'_> {
         match v {
             Value::Scalar(v) => match self.b.ty(*v) {
                 Type::Real => "Real".into(),
+                Type::Int if self.b.in_order => "i64".into(),
                 Type::Int => "i32".into(),
                 Type::Bool => "bool".into(),
                 Type::Index(d) => self.dim_name(d).to_string(),
@@ -176,6 +192,7 @@ impl Lower<'_> {
             Value::Vec3(_) => "Vec3".into(),
             Value::Mat3(_) => "Mat3".into(),
             Value::IVec3(_) => "IVec3".into(),
+            Value::Variable(_, like) => self.type_of(like),
             Value::Array(elements) => match elements.first() {
                 Some(first) => format!("[{};{}]", self.type_of(first), elements.len()),
                 None => "an empty array".into(),

@@ -208,6 +208,7 @@ impl<'a> Exchanged<'a> {
                     self.b.push(Stmt::For { id: fresh, range, body });
                 }
                 Stmt::If { .. } => return Err("a branch in a loop over data was not straightened".into()),
+                s => s.refuse_without_adjoint(),
             }
         }
         Ok(())

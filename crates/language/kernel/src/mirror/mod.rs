@@ -36,6 +36,13 @@ pub struct Part {
     pub body: Body,
 }
 
+impl Part {
+    /// A kernel's value as it is written.
+    pub(crate) fn whole(kernel: &Kernel) -> Self {
+        Self { index: kernel.index, body: kernel.body.clone() }
+    }
+}
+
 /// The path of contributions to the partners of pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Partners {

@@ -1,6 +1,6 @@
 //! CUDA: one `extern "C"` function per part, in plain C-like text. Reals are computed in `REAL`; sums, and values
 //! computed from them, in `ACC`; the real array at pointer n holds `Tn`, which is `REAL` unless it is defined before
-//! the text (a half of the widths, say). Sums over rows are left per row (`partials`), to be added in a fixed order.
+//! the text (a half of the widths, say). Reals of kernels without adjoint are doubles, but in their arrays. Sums over rows are left per row (`partials`), to be added in a fixed order.
 //!
 //! A row has `LANES` threads side by side in a warp. Each thread computes the whole row except for divided loops
 //! ([`Divided`]): of these it visits every `LANES`th iteration, and the sums are added up over the lanes in a fixed
@@ -14,8 +14,8 @@
 //! ahead of the launch ([`Records`]). Both give equal numbers.
 
 mod divided;
-pub mod imperative;
 mod nodes;
+mod shared;
 mod terms;
 
 use super::divide::{Divided, Division};
@@ -56,8 +56,9 @@ pub fn function(
         known: vec![],
         defined: vec![],
     };
-    let is_real =
-        |Slot { param, array }: &Slot| matches!(array, Array::Values(role) if !kernel.is_ints(*param, *role));
+    let is_real = |Slot { param, array }: &Slot| {
+        matches!(array, Array::Values(role) if !kernel.is_ints(*param, *role)) && !p.b.in_order
+    };
     let reals: Vec<usize> = (0..layout.slots.len()).filter(|n| is_real(&layout.slots[*n])).collect();
     for n in &reals {
         p.line(&format!("#ifndef T{n}\n#define T{n} REAL\n#endif"));
@@ -75,7 +76,7 @@ pub fn function(
     } else {
         "const long long row = lo + (long long)blockIdx.x * blockDim.x + threadIdx.x;"
     });
-    p.line("if (row >= hi || is_stopped(a)) return;");
+    p.line(if p.b.in_order { "if (row >= hi) return;" } else { "if (row >= hi || is_stopped(a)) return;" });
     let stored: HashSet<_> = stored(&part.body);
     for dim in &layout.widths {
         p.line(&format!("const long long w{dim} = a.dims[{dim}];"));
@@ -87,6 +88,12 @@ pub fn function(
         }
         if shapes == Some(n) {
             p.line(&format!("const int* __restrict__ p{n} = shapes_at(a.pointers[{n}], shapes);"));
+            continue;
+        }
+        if p.b.in_order && matches!(array, Array::Values(_)) {
+            let ty = shared::pointer(kernel.params[*param].kind);
+            let plain = ty.trim_end_matches(" __restrict__");
+            p.line(&format!("{ty} p{n} = ({plain})a.pointers[{n}];"));
             continue;
         }
         let ty = match array {
@@ -193,16 +200,32 @@ impl Printer<'_> {
             Op::Const(bits) => {
                 let x = f64::from_bits(*bits);
                 // A literal beyond the numbers of a float is none of one.
-                if x.abs() > f64::from(f32::MAX) {
+                if x.abs() > f64::from(f32::MAX) && !self.b.in_order {
                     format!("REAL(wide({x:?}))")
                 } else {
-                    format!("REAL({x:?})")
+                    format!("{}({x:?})", self.real())
                 }
             }
+            Op::Int(i64::MIN) => "(-9223372036854775807LL - 1)".into(),
             Op::Int(i) => format!("{i}LL"),
             Op::Row => "row".into(),
             Op::Mul(x, y) if self.layout.fused.contains(&v) => format!("({} * {})", self.v(*x), self.v(*y)),
             _ => format!("v{v}"),
+        }
+    }
+
+    /// The type that reals are computed in.
+    fn real(&self) -> &'static str {
+        if self.b.in_order { "double" } else { "REAL" }
+    }
+
+    /// The type of a value; `double`: that depends on a sum.
+    fn ty(&self, v: Val, double: bool) -> &'static str {
+        match self.b.ty(v) {
+            Type::Real if double && !self.b.in_order => "ACC",
+            Type::Real => self.real(),
+            Type::Bool => "bool",
+            Type::Int | Type::Index(_) => "long long",
         }
     }
 
@@ -246,8 +269,8 @@ impl Printer<'_> {
                     self.defined.last_mut().expect("a block is open").insert(*v);
                 }
                 Stmt::Declare(m, v) => {
-                    let x = self.v(*v);
-                    self.line(&format!("ACC m{m} = {x};"));
+                    let (x, ty) = (self.v(*v), self.ty(*v, true));
+                    self.line(&format!("{ty} m{m} = {x};"));
                 }
                 Stmt::Accumulate(m, v) => self.accumulate(*m, *v),
                 Stmt::DeclareBest(m, v) => {
@@ -343,6 +366,7 @@ impl Printer<'_> {
                     self.block(otherwise);
                     self.line("}");
                 }
+                s => self.in_order(s),
             }
         }
         self.known.pop();
@@ -390,14 +414,14 @@ impl Printer<'_> {
         if let PairShift(l, _) = self.b.op(v) {
             self.know_shift(*l);
         }
-        let x = |v: &Val| self.v(*v);
+        let (x, real) = (|v: &Val| self.v(*v), self.real());
         let written = match self.b.op(v) {
             _ if paired.is_some() => write!(t, "{}", paired.unwrap_or_default()),
             Const(_) | Int(_) => return,
             Row => return self.tables(v),
             LoopVar(l) => write!(t, "k{l}"),
             PairColumn(l) => write!(t, "p{}[k{l}]", self.of_list(*l, Array::Column)),
-            PairShift(l, c) => write!(t, "REAL(s{l}.of[{c}])"),
+            PairShift(l, c) => write!(t, "{real}(s{l}.of[{c}])"),
             PairRow(l) => write!(t, "p{}[k{l}]", self.of_list(*l, Array::PairRow)),
             PairEntry(l) => write!(t, "{}", self.entry(*l)),
             Place(l) if matches!(self.loops[l], Range::Column { .. }) => {
@@ -418,7 +442,7 @@ impl Printer<'_> {
                 write!(t, "wave_system(p{}, {})", self.layout.slot(*param, Array::MeshShape), x(row))
             }
             IndexOf { param, array, row } => write!(t, "p{}[{}]", self.layout.slot(*param, *array), x(row)),
-            Scalar(p) => write!(t, "REAL(a.reals[{}])", scalar_position(self.kernel, *p)),
+            Scalar(p) => write!(t, "{real}(a.reals[{}])", scalar_position(self.kernel, *p)),
             IntScalar(p) => write!(t, "a.ints[{}]", scalar_position(self.kernel, *p)),
             SplineOrder { mesh, system } => write!(t, "{}[3]", self.mesh_of(*mesh, *system)),
             MeshSize { mesh, system, axis } => write!(t, "{}[{axis}]", self.mesh_of(*mesh, *system)),
@@ -444,6 +468,9 @@ impl Printer<'_> {
                     }
                 }
             }
+            Load { param, row, component, .. } | Element { param, row, component } if self.b.in_order => {
+                write!(t, "{}", self.shared(*param, *row, *component))
+            }
             Load { param, role, row, component, channel } => {
                 let slot = self.layout.slot(*param, Array::Values(*role));
                 let plain = format!("REAL(p{slot}[{}])", self.at(*param, *role, *row, *component, *channel));
@@ -462,24 +489,37 @@ impl Printer<'_> {
             }
             Read(m) => write!(t, "m{m}"),
             ReadChannel(m, c) => write!(t, "p{}[{}]", self.layout.scratch(*m), x(c)),
-            Own { value, .. } => write!(t, "{}", x(value)),
+            Own { value: a, .. } | Number(a) => write!(t, "{}", x(a)),
+            Add(a, b) if self.b.in_order => write!(t, "{} + {}", x(a), x(b)),
+            Sub(a, b) if self.b.in_order => write!(t, "{} - {}", x(a), x(b)),
             Add(a, b) => write!(t, "{}", self.sum(*a, '+', *b)),
             Sub(a, b) => write!(t, "{}", self.sum(*a, '-', *b)),
-            IAdd(a, b) => write!(t, "{} + {}", x(a), x(b)),
-            ISub(a, b) => write!(t, "{} - {}", x(a), x(b)),
-            Mul(a, b) | IMul(a, b) => write!(t, "{} * {}", x(a), x(b)),
+            Integers(op, a, b) => write!(t, "{}", shared::integers(*op, &x(a), &x(b))),
+            CompareIntegers(op, a, b) => write!(t, "{} {} {}", x(a), shared::comparison(*op), x(b)),
+            Mul(a, b) => write!(t, "{} * {}", x(a), x(b)),
+            Div(a, b) => write!(t, "{} / {}", x(a), x(b)),
+            Abs(a) => write!(t, "fabs({})", x(a)),
+            ToInt(a) => write!(t, "to_int({})", x(a)),
+            IsFinite(a) => write!(t, "is_finite({})", x(a)),
+            Bool(b) => write!(t, "{b}"),
+            Xor(a, b) => write!(t, "{} != {}", x(a), x(b)),
+            Size(dim) => write!(t, "a.dims[{dim}]"),
+            Element { .. } => unreachable!("an element as an integer is one of a kernel without adjoint"),
+            Atomic { op, param, row, value } => {
+                write!(t, "{}", self.atomic(*op, *param, *row, *value))
+            }
             Neg(a) => write!(t, "-{}", x(a)),
-            Recip(a) => write!(t, "REAL(1) / {}", x(a)),
+            Recip(a) => write!(t, "{real}(1) / {}", x(a)),
             Sqrt(a) => write!(t, "sqrt({})", x(a)),
             Call(Function::Erfc, a) => write!(t, "erfc_exp_neg_sq({}).first", x(a)),
             Call(f, a) => write!(t, "{}({})", f.cuda(), x(a)),
             Pow(a, b) => write!(t, "pow({}, {})", x(a), x(b)),
             Atan2(a, b) => write!(t, "angle({}, {})", x(a), x(b)),
             Nearest(a) => write!(t, "rint({})", x(a)),
-            FromInt(a) => write!(t, "REAL({})", x(a)),
-            Lt(a, b) | ILt(a, b) => write!(t, "{} < {}", x(a), x(b)),
+            FromInt(a) => write!(t, "{real}({})", x(a)),
+            Lt(a, b) => write!(t, "{} < {}", x(a), x(b)),
             Le(a, b) => write!(t, "{} <= {}", x(a), x(b)),
-            Eq(a, b) | IEq(a, b) => write!(t, "{} == {}", x(a), x(b)),
+            Eq(a, b) => write!(t, "{} == {}", x(a), x(b)),
             And(a, b) => write!(t, "{} && {}", x(a), x(b)),
             Or(a, b) => write!(t, "{} || {}", x(a), x(b)),
             Not(a) => write!(t, "!{}", x(a)),
@@ -491,12 +531,7 @@ impl Printer<'_> {
         if double {
             self.doubles.insert(v);
         }
-        let ty = match self.b.ty(v) {
-            Type::Real if double => "ACC",
-            Type::Real => "REAL",
-            Type::Bool => "bool",
-            Type::Int | Type::Index(_) => "long long",
-        };
+        let ty = self.ty(v, double);
         self.line(&format!("const {ty} v{v} = {text};"));
         if let Some(records) = self.records.filter(|r| r.has(v)) {
             self.where_packed(&format!("const {} g{v} = records[v{v}];\n", records.ty()));

@@ -35,7 +35,7 @@ impl Divided {
             d.block(b.stmts(), false);
         }
         let mut divided = Self { lanes: d.longest.1, loops: d.loops, nests: d.nests, exchanged: false };
-        if !divided.owns_channels(b, b.stmts(), None) {
+        if b.in_order || !divided.owns_channels(b, b.stmts(), None) {
             divided.loops.clear();
             divided.nests.clear();
             divided.lanes = Division::None;

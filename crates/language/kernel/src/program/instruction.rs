@@ -2,8 +2,7 @@
 
 use super::registers::instructions;
 use super::{Condition, Indices, Integer, Mask, Pair, Room, Scalar, Shape, Table, Vector};
-use crate::imperative::{Atomic, Reason};
-use crate::ir::{Dim, Function};
+use crate::ir::{Atomic, Compare, Dim, Function, IntegerOp, Reason};
 
 /// A function of one real.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,44 +38,6 @@ pub enum Combine {
     Pow,
     /// The angle of the point (y, x).
     Atan2,
-}
-
-/// A comparison; false where a real is NaN, but for `Ne`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Compare {
-    /// x < y
-    Lt,
-    /// x ≤ y
-    Le,
-    /// x = y
-    Eq,
-    /// x ≠ y, of scalars.
-    Ne,
-}
-
-/// A function of two integers, which wraps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IntegerOp {
-    /// x + y
-    Add,
-    /// x − y
-    Sub,
-    /// x · y
-    Mul,
-    /// x / y, towards zero; y is not 0.
-    Div,
-    /// The remainder of that division.
-    Rem,
-    /// Bits of both.
-    And,
-    /// Bits of either.
-    Or,
-    /// Bits of one alone.
-    Xor,
-    /// x · 2ʸ, y modulo 64.
-    Shl,
-    /// ⌊x / 2ʸ⌋, y modulo 64.
-    Shr,
 }
 
 /// A product fused with a sum.

@@ -1,6 +1,6 @@
 //! Programs: parts of forms as instructions on typed registers.
 //!
-//! Constructs of the language are lowered here, once ([`lower`](function@lower), [`lower_imperative`]); consumers know
+//! Constructs of the language are lowered here, once ([`lower`](function@lower)); consumers know
 //! instructions alone: the printer of Rust ([`crate::print::program`]), and for kernels that are made at run time an
 //! interpreter and a printer of LLVM's text. All give the same bits.
 //!
@@ -12,12 +12,11 @@ mod instruction;
 mod lower;
 mod registers;
 
-pub use instruction::{
-    Address, Combine, Compare, Family, Field, Fused, Instruction, IntegerOp, Memory, Term, Unary,
-};
-pub use lower::{Joined, Phase, lower, lower_clusters, lower_imperative, lower_rows};
+pub use instruction::{Address, Combine, Family, Field, Fused, Instruction, Memory, Term, Unary};
+pub use lower::{Joined, Phase, lower, lower_clusters, lower_rows};
 pub use registers::{Class, Register, Use};
 
+pub use crate::ir::{Atomic, Compare, IntegerOp, Reason};
 pub use crate::layout::Pair;
 
 /// Number of a register for a real, f64.

@@ -79,8 +79,8 @@ macro_rules! operands {
 
 operands! {
     Scalar Integer Condition Mask Indices Room Shape Table;
-    none: bool, u32, usize, f64, super::Pair, super::Unary, super::Combine, super::Compare,
-    super::IntegerOp, super::Fused, super::Field, super::Memory, crate::imperative::Atomic, crate::imperative::Reason
+    none: bool, u32, usize, f64, super::Pair, super::Unary, super::Combine, crate::ir::Compare,
+    crate::ir::IntegerOp, super::Fused, super::Field, super::Memory, crate::ir::Atomic, crate::ir::Reason
 }
 
 impl Vector {

@@ -4,9 +4,10 @@ use madelung_kernel::lower::lower_block;
 
 const PARAMETERS: &str = "i: Atom, positions: &[Vec3; Atom], charges: &[Real; Atom], kinds: &[i32; Atom], cell: &[Mat3; \
      System], shifts: &[IVec3; Atom], g: &Real, cutoff: Real, n: i32, atoms: &Batch<Atom, System>, pairs: &Pairs<Atom>, \
-     energy: &mut [Real; Atom], force: &mut [Vec3; Atom], counts: &mut [i32; Cell], total: &mut i64, one: &mut Real, \
-     held: &mut [InOut<Real>; Atom], held_force: &mut [InOut<Vec3>; Atom], held_cell: &mut [InOut<Mat3>; Atom], \
-     held_counts: &mut [InOut<i32>; Cell], held_total: &mut InOut<i64>, held_one: &mut InOut<Real>";
+     of_kind: &Map<Atom, Kind>, radius: &[Real; Kind], energy: &mut [Real; Atom], force: &mut [Vec3; Atom], \
+     counts: &mut [i32; Cell], total: &mut i64, one: &mut Real, held: &mut [InOut<Real>; Atom], held_force: &mut \
+     [InOut<Vec3>; Atom], held_cell: &mut [InOut<Mat3>; Atom], held_counts: &mut [InOut<i32>; Cell], held_total: &mut \
+     InOut<i64>, held_one: &mut InOut<Real>";
 
 /// Asserts that the source, with its marks « » taken out, is refused with a message that holds `message`, at the marked
 /// place.
@@ -42,7 +43,7 @@ fn parameters(parameters: &str, message: &str) {
 fn accepted(statements: &str) {
     let source = format!("#[kernel(no_adjoint)] fn k({PARAMETERS}) {{ {statements} energy[i] = 0.0; }}");
     let lowered = lower_block(&syn::parse_str(&source).expect("source"));
-    assert!(lowered.expect("a kernel")[0].imperative.is_some());
+    assert!(lowered.expect("a kernel")[0].kernel.body.in_order);
 }
 
 #[test]
@@ -141,12 +142,13 @@ fn places_are_elements_of_arrays() {
     value("energy[«atoms.of(i)»]", "this has an element per `Atom`, and the index is an `System`");
     value("energy[«g»]", "expected a row, or an integer");
     value("«energy»", "say which element of it: `energy[row]`");
-    value("«pairs»", "batches and pair lists are used as `batch.of(row)`");
-    value("«pairs»[i]", "batches and pair lists are not indexed");
+    value("«pairs»", "batches, maps and pair lists are used as `batch.of(row)`");
+    value("«pairs»[i]", "batches, maps and pair lists are not indexed");
     value("«nothing»[i]", "there is no parameter `nothing`");
     value("«g»[i]", "`g` is not an array, batch or pair list");
     value("«one.len()»", "only an array with rows has a number of them");
-    value("«charges.sum()»", "methods are `batch.of(row)` and `array.len()`");
+    value("«atoms.len(i)»", "methods are `batch.of(row)`, `map.of(row)` and `array.len()`");
+    value("«charges.sum()»", "methods are `batch.of(row)`, `map.of(row)` and `array.len()`");
     value("atoms.of(«g»)", "expected a row, or an integer");
 }
 
@@ -278,6 +280,14 @@ fn kernels_are_declared_alike() {
     refused("#[kernel(no_adjoint)] fn «k»(i: Atom, x: &mut Real) { }", "this kernel writes nothing");
     let both = "#[kernel(no_adjoint, «fast»(x))] fn k(i: Atom, x: &[Real; Atom]) { }";
     refused(both, "`no_adjoint` stands alone");
+    refused(
+        "#[kernel(no_adjoint «=» 3)] fn k(i: Atom, x: &mut [Real; Atom]) { x[i] = 1.0; }",
+        "expected `,`",
+    );
+    value("g * («g += 1.0»)", "this operator does not take Real and Real");
+    accepted(
+        "let k = of_kind.of(i); energy[i] = radius[k]; if k == of_kind.of(0) { energy[i] = radius[of_kind.of(n)]; }",
+    );
     let f = "#[func] fn f(x: Real) -> Real { x }";
     let with = |call: &str| format!("{f} #[kernel(no_adjoint)] fn k({PARAMETERS}) {{ energy[i] = {call}; }}");
     refused(&with("«f(1.0, 2.0)»"), "`f` takes 1 argument(s), not 2");

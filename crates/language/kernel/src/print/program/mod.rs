@@ -27,7 +27,7 @@ pub enum Lanes {
 ///
 /// The printed code is sound where a launch is: the backend checks the length of every array and every index against the
 /// kernel's declaration, rows that a kernel without derivatives computes are compared with the number of rows
-/// ([`Stmt::Check`](crate::imperative::Stmt::Check)), what such rows share is touched atomically, and the arrays of a cluster
+/// ([`Stmt::Check`](crate::ir::Stmt::Check)), what such rows share is touched atomically, and the arrays of a cluster
 /// form have room for every cluster that its runs and entries name.
 pub fn function(program: &Program, name: &str, lanes: Lanes) -> String {
     let mut p = Printer::new(program, lanes);

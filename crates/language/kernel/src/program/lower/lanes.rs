@@ -185,11 +185,18 @@ impl Lowering<'_> {
             | Wave { .. }
             | Load { row: None, channel: None, .. }
             | FromInt(_)
-            | IAdd(..)
-            | ISub(..)
-            | IMul(..)
-            | ILt(..)
-            | IEq(..) => unreachable!("value {v} does not vary between lanes: {op:?}"),
+            | Integers(..)
+            | CompareIntegers(..)
+            | Bool(_)
+            | Xor(..)
+            | Div(..)
+            | Abs(_)
+            | Number(_)
+            | ToInt(_)
+            | IsFinite(_)
+            | Size(_)
+            | Element { .. }
+            | Atomic { .. } => unreachable!("value {v} does not vary between lanes: {op:?}"),
         }))
     }
 

@@ -40,7 +40,8 @@ impl<'a> Lowering<'a> {
         if strips::in_strips(body) {
             return self.strips(id, bounds, body);
         }
-        if walk(body).any(|s| matches!(s, Stmt::For { range, .. } if range.is_data())) {
+        let is_outer = walk(body).any(|s| matches!(s, Stmt::For { range, .. } if range.is_data()));
+        if is_outer || self.b.in_order {
             return self.turns(id, bounds, body);
         }
         let (sums, bests) = fed(body);

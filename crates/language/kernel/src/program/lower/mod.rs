@@ -2,7 +2,6 @@
 //! fused, and when sums of lanes go to f64.
 
 mod cluster;
-mod imperative;
 mod lanes;
 mod loops;
 mod memory;
@@ -11,11 +10,11 @@ mod needed;
 mod phase;
 mod rows;
 mod scalar;
+mod shared;
 mod stmt;
 mod strips;
 
 pub use cluster::{lower_clusters, lower_rows};
-pub use imperative::lower_imperative;
 pub use phase::{Joined, Phase};
 
 use super::{
@@ -140,6 +139,8 @@ struct Lowering<'a> {
     splats: HashMap<Val, Vector>,
     on_lanes: HashMap<Val, OnLanes>,
     sums: HashMap<Acc, Scalar>,
+    /// Variables that are no reals.
+    other_variables: HashMap<Acc, Single>,
     places: HashMap<Acc, Scalar>,
     /// Sums that are lanes, and places of the largest values.
     lane_sums: HashMap<Acc, Vector>,
@@ -175,6 +176,7 @@ impl<'a> Lowering<'a> {
             splats: HashMap::default(),
             on_lanes: HashMap::default(),
             sums: HashMap::default(),
+            other_variables: HashMap::default(),
             places: HashMap::default(),
             lane_sums: HashMap::default(),
             lane_places: HashMap::default(),

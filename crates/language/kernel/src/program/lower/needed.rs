@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 /// The arrays that need a row's loop over data, of which one must be asked for. A loop that is not here is always needed.
 pub(super) fn needed(b: &Body) -> HashMap<LoopId, BTreeSet<(ParamId, Role)>> {
     let mut found = HashMap::default();
+    if b.in_order {
+        return found;
+    }
     for (n, s) in b.stmts().iter().enumerate() {
         // A loop may stand alone in a branch.
         let within = std::iter::successors(Some(s), |s| match s {

@@ -26,7 +26,8 @@ pub(super) enum Often {
 
 /// The body of a part whose rows can be on lanes, with its branches straightened.
 pub(super) fn on_lanes(part: &Part, layout: &Layout) -> Option<Part> {
-    if layout.loops || layout.places || !layout.widths.is_empty() || part.body.walk().any(is_bar) {
+    let is_barred = layout.loops || layout.places || part.body.in_order;
+    if is_barred || !layout.widths.is_empty() || part.body.walk().any(is_bar) {
         return None;
     }
     let part = Part { index: part.index, body: straightened(&part.body) };

@@ -1,6 +1,8 @@
 //! Values outside of lanes: f64, 64-bit integers, conditions.
 
-use super::super::{Address, Combine, Compare, Instruction as I, Integer, IntegerOp, Scalar, Unary};
+use super::super::{
+    Address, Combine, Compare, Condition, Instruction as I, Integer, IntegerOp, Scalar, Unary,
+};
 use super::{Lowering, Single, at};
 use crate::ir::{LoopId, Op, Range, Role, Type, Val};
 use crate::layout::{Array, scalar_position};
@@ -102,18 +104,21 @@ impl Lowering<'_> {
         Single::Bool(to)
     }
 
-    fn compare_integers(&mut self, op: Compare, x: Val, y: Val) -> Single {
-        let (x, y) = (self.int(x), self.int(y));
+    pub(super) fn compare_integers(&mut self, op: Compare, x: Integer, y: Integer) -> Condition {
         let to = self.new_condition();
         self.emit(I::CompareIntegers { op, x, y, to });
-        Single::Bool(to)
+        to
     }
 
     fn conditions(&mut self, op: IntegerOp, x: Val, y: Val) -> Single {
         let (x, y) = (self.condition(x), self.condition(y));
+        Single::Bool(self.combined(op, x, y))
+    }
+
+    pub(super) fn combined(&mut self, op: IntegerOp, x: Condition, y: Condition) -> Condition {
         let to = self.new_condition();
         self.emit(I::Conditions { op, x, y, to });
-        Single::Bool(to)
+        to
     }
 
     /// A copy of a register that changes.
@@ -188,6 +193,9 @@ impl Lowering<'_> {
                 self.emit(I::Load { slot, at, to });
                 Single::Real(to)
             }
+            Load { param, row, component, .. } if self.is_shared(param) => {
+                Single::Real(self.shared_real(param, row, component))
+            }
             Load { param, role, row, component, .. } => {
                 let (slot, stride) = self.array(param, role);
                 let (at, to) = (self.address(row, stride, component), self.new_scalar());
@@ -200,6 +208,7 @@ impl Lowering<'_> {
                 self.emit(I::LoadInt { slot, at, to });
                 Single::Real(to)
             }
+            Read(m) if b.ty(v) != Type::Real => self.copied(self.other_variables[&m], None),
             Read(m) | Best(m) => self.now(self.sums[&m]),
             BestPlace(m) => self.now(self.places[&m]),
             Stop(x) | Own { value: x, .. } => Single::Real(self.term(x)),
@@ -217,16 +226,20 @@ impl Lowering<'_> {
                 let x = self.int(x);
                 self.real_of(x)
             }
-            IAdd(x, y) => self.of_integers(IntegerOp::Add, x, y),
-            ISub(x, y) => self.of_integers(IntegerOp::Sub, x, y),
-            IMul(x, y) => self.of_integers(IntegerOp::Mul, x, y),
+            Integers(op, x, y) => {
+                let (x, y) = (self.int(x), self.int(y));
+                Single::Int(self.integers(op, x, y))
+            }
             Lt(x, y) => self.compare(Compare::Lt, x, y),
             Le(x, y) => self.compare(Compare::Le, x, y),
             Eq(x, y) => self.compare(Compare::Eq, x, y),
-            ILt(x, y) => self.compare_integers(Compare::Lt, x, y),
-            IEq(x, y) => self.compare_integers(Compare::Eq, x, y),
+            CompareIntegers(op, x, y) => {
+                let (x, y) = (self.int(x), self.int(y));
+                Single::Bool(self.compare_integers(op, x, y))
+            }
             And(x, y) => self.conditions(IntegerOp::And, x, y),
             Or(x, y) => self.conditions(IntegerOp::Or, x, y),
+            Xor(x, y) => self.conditions(IntegerOp::Xor, x, y),
             Not(x) => {
                 let (x, to) = (self.condition(x), self.new_condition());
                 self.emit(I::Not { x, to });
@@ -239,6 +252,27 @@ impl Lowering<'_> {
                 self.emit(I::Select { condition, x, y, to });
                 Single::Real(to)
             }
+            Div(x, y) => self.of_terms(Combine::Div, x, y),
+            Abs(x) => self.of_term(Unary::Abs, x),
+            Bool(value) => {
+                let to = self.new_condition();
+                self.emit(I::SetCondition { value, to });
+                Single::Bool(to)
+            }
+            Number(x) => Single::Int(self.int(x)),
+            ToInt(x) => {
+                let (x, to) = (self.scalar(x), self.new_integer());
+                self.emit(I::ToInteger { x, to });
+                Single::Int(to)
+            }
+            IsFinite(x) => {
+                let (x, to) = (self.scalar(x), self.new_condition());
+                self.emit(I::IsFinite { x, to });
+                Single::Bool(to)
+            }
+            Size(dim) => Single::Int(self.size(dim)),
+            Element { param, row, component } => Single::Int(self.shared_integer(param, row, component)),
+            Atomic { op, param, row, value } => Single::Int(self.atomic(op, param, row, value)),
         })
     }
 
@@ -250,11 +284,6 @@ impl Lowering<'_> {
     fn of_terms(&mut self, op: Combine, x: Val, y: Val) -> Single {
         let (x, y) = (self.term(x), self.term(y));
         Single::Real(self.combine(op, x, y))
-    }
-
-    fn of_integers(&mut self, op: IntegerOp, x: Val, y: Val) -> Single {
-        let (x, y) = (self.int(x), self.int(y));
-        Single::Int(self.integers(op, x, y))
     }
 
     /// Row · width, by the width of a channel's or table column's dimension.

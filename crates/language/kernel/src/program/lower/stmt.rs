@@ -2,7 +2,7 @@
 
 use super::super::{Address, Combine, Compare, Instruction as I, Integer, Scalar};
 use super::{Lowering, at};
-use crate::ir::{Acc, LoopId, Op, ParamId, Range, Role, Stmt, Val};
+use crate::ir::{Acc, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val};
 use crate::layout::Array;
 
 impl<'a> Lowering<'a> {
@@ -56,17 +56,33 @@ impl<'a> Lowering<'a> {
                 self.contribute((param, role, component), row, value);
             }
             Stmt::For { id, range, ref body } => self.for_loop(s, id, range, body),
+            Stmt::Assign(m, v) => self.assign(m, v),
+            Stmt::Loop(ref body) => {
+                let body = self.inner(body);
+                self.emit(I::Loop { body });
+            }
+            Stmt::Break => self.emit(I::Break),
+            Stmt::Continue => self.emit(I::Continue),
+            Stmt::Return => self.emit(I::NextRow),
+            Stmt::Check { index, dim, param } => self.check(index, dim, param),
+            Stmt::Write { param, row, component, value } => self.write(param, row, component, value),
+            Stmt::Signal(reason, param) => {
+                let param = param.map_or(0, |p| p as u32 + 1);
+                self.emit(I::Raise { reason, param });
+            }
             Stmt::If { condition, ref then, ref otherwise } => {
                 let condition = self.condition(condition);
-                self.begin();
-                self.block(then);
-                let then = self.end();
-                self.begin();
-                self.block(otherwise);
-                let otherwise = self.end();
+                let (then, otherwise) = (self.inner(then), self.inner(otherwise));
                 self.emit(I::If { condition, then, otherwise });
             }
         }
+    }
+
+    /// The instructions of a block within.
+    fn inner(&mut self, stmts: &'a [Stmt]) -> Vec<I> {
+        self.begin();
+        self.block(stmts);
+        self.end()
     }
 
     /// The register of a sum outside of lanes.
@@ -93,6 +109,8 @@ impl<'a> Lowering<'a> {
             let (from, to) = (self.real(v), self.new_vector());
             self.emit(I::CopyLanes { from, to });
             self.lane_sums.insert(m, to);
+        } else if self.b.ty(v) != Type::Real {
+            self.assign(m, v);
         } else {
             let (from, to) = (self.scalar(v), self.sum_of(m));
             self.emit(I::Copy { from, to });

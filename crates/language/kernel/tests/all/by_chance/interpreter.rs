@@ -2,7 +2,9 @@
 
 use super::geometry::{List, half};
 use madelung_kernel::cluster::Clusters;
-use madelung_kernel::ir::{Acc, Body, Function, Kernel, Kind, OfWave, Op, Range, Role, Stmt, Val};
+use madelung_kernel::ir::{
+    Acc, Body, Compare, Function, IntegerOp, Kernel, Kind, OfWave, Op, Range, Role, Stmt, Val,
+};
 use madelung_kernel::mirror::Part;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -266,6 +268,7 @@ impl<'a> Machine<'a> {
                 let branch = if self.value(*condition) != 0.0 { then } else { otherwise };
                 self.block(branch);
             }
+            s => panic!("of kernels without adjoint: {s:?}"),
         }
     }
 
@@ -401,9 +404,9 @@ impl<'a> Machine<'a> {
                 sums.unwrap_or_else(|| panic!("sums {m} are read out of their scope"))[of(c) as usize]
             }
             Own { value, .. } => of(value),
-            Add(a, b) | IAdd(a, b) => of(a) + of(b),
-            Sub(a, b) | ISub(a, b) => of(a) - of(b),
-            Mul(a, b) | IMul(a, b) => of(a) * of(b),
+            Add(a, b) | Integers(IntegerOp::Add, a, b) => of(a) + of(b),
+            Sub(a, b) | Integers(IntegerOp::Sub, a, b) => of(a) - of(b),
+            Mul(a, b) | Integers(IntegerOp::Mul, a, b) => of(a) * of(b),
             Neg(a) => -of(a),
             Recip(a) => 1.0 / of(a),
             Sqrt(a) => of(a).sqrt(),
@@ -412,9 +415,9 @@ impl<'a> Machine<'a> {
             Atan2(a, b) => of(a).atan2(of(b)),
             Nearest(a) => of(a).round_ties_even(),
             FromInt(a) => of(a),
-            Lt(a, b) | ILt(a, b) => truth(of(a) < of(b)),
+            Lt(a, b) | CompareIntegers(Compare::Lt, a, b) => truth(of(a) < of(b)),
             Le(a, b) => truth(of(a) <= of(b)),
-            Eq(a, b) | IEq(a, b) => truth(of(a) == of(b)),
+            Eq(a, b) | CompareIntegers(Compare::Eq, a, b) => truth(of(a) == of(b)),
             And(a, b) => truth(of(a) != 0.0 && of(b) != 0.0),
             Or(a, b) => truth(of(a) != 0.0 || of(b) != 0.0),
             Not(a) => truth(of(a) == 0.0),
@@ -425,6 +428,7 @@ impl<'a> Machine<'a> {
                     of(b)
                 }
             }
+            op => panic!("of kernels without adjoint: {op:?}"),
         }
     }
 }

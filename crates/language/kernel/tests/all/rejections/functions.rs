@@ -56,6 +56,10 @@ fn functions_are_formulas() {
     function("#[func] fn f(x: Real) -> Real { «if x > 1.0 { return x; }» x }", "a function is `let`s");
     function("#[func] fn f(x: Real) -> Real { «let (y, z) = x;» y }", "a function is `let`s");
     function("#[func] fn f(x: Real) -> Real { let «mut y» = x; y }", "`let mut` belongs in the kernel");
+    function("#[func] fn f(x: Real) -> Real { let «mut y»: Real = x; y }", "`let mut` belongs in the kernel");
+    function("#[func] fn f(x: Real) -> Real { let y: «Vec3» = x; x }", "this value is Real");
+    function("#[func] fn f(x: Real) -> «Vec3» { let y: Real = x; y }", "this value is Real");
+    function("#[func] fn f(x: Real) -> Real { «x += 1.0» }", "the operands do not fit this operator");
     function("#[func] fn f(x: Real) -> Real { x * «cutoff» }", "there is no `cutoff` here");
     function("#[func] «fn f(x: Real) -> Real» { (x, x) }", "a function gives back one value");
     refused(

@@ -5,18 +5,14 @@
 //! it reads these at any time). Of elements of other numbers, which nobody knows before they are computed, some path has
 //! to have written one.
 
-use crate::imperative::Var;
-use crate::ir::ParamId;
+use crate::ir::{ParamId, Val};
 use std::collections::BTreeSet;
-
-/// The number of the row that runs: the first variable of a body.
-pub(super) const ROW: Var = 0;
 
 /// The writes of a row on the paths to a statement.
 #[derive(Clone, Default)]
-pub(super) struct Written {
-    /// Elements that every path has written.
-    elements: BTreeSet<(ParamId, Option<Var>)>,
+pub(in crate::lower) struct Written {
+    /// Elements that every path has written, by their numbers: none for the row's own and for one that stands alone.
+    elements: BTreeSet<(ParamId, Option<Val>)>,
     /// Outputs of which some path has written an element other than the row's own.
     others: BTreeSet<ParamId>,
     /// Whether there is no path.
@@ -34,18 +30,18 @@ impl Written {
         std::mem::replace(self, Self::nowhere())
     }
 
-    /// Adds an element: of a number, or the one there is.
-    pub(super) fn write(&mut self, param: ParamId, row: Option<Var>) {
-        self.elements.insert((param, row));
-        if row.is_some_and(|v| v != ROW) {
+    /// Adds an element.
+    pub(super) fn write(&mut self, param: ParamId, other: Option<Val>) {
+        self.elements.insert((param, other));
+        if other.is_some() {
             self.others.insert(param);
         }
     }
 
     /// Whether an element may be read.
-    pub(super) fn has(&self, param: ParamId, row: Option<Var>) -> bool {
-        let other = row.is_some_and(|v| v != ROW) && self.others.contains(&param);
-        self.unreachable || other || self.elements.contains(&(param, row))
+    pub(super) fn has(&self, param: ParamId, other: Option<Val>) -> bool {
+        let some = other.is_some() && self.others.contains(&param);
+        self.unreachable || some || self.elements.contains(&(param, other))
     }
 
     /// Adds the paths that come from another statement.
