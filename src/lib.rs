@@ -118,7 +118,9 @@ pub mod neighbors {
 
 /// Parts of the Ewald sums: their ops, k-vectors and the formulas that kernels of other crates may use.
 pub mod electrostatics {
-    pub use madelung_electrostatics::{ChargeSum, charge_sum, plan, potential, registry};
+    pub use madelung_electrostatics::{
+        ChargeSum, INVERSE_POWER, charge_sum, inverse_power, plan, potential, registry,
+    };
 
     /// Parameters of sums over all pairs and waves at once.
     pub mod direct {
@@ -150,14 +152,9 @@ pub mod potentials {
     };
 }
 
-/// Sums of inverse powers of the distance over the lattice: their ops, and their six functions.
-pub mod powers {
-    pub use madelung_powers::{INVERSE_POWER, inverse_power, registry};
-}
-
 /// Registries of all ops of the library.
 pub fn registries() -> Vec<&'static op::Registry> {
-    vec![neighbors::registry(), electrostatics::registry(), potentials::registry(), powers::registry()]
+    vec![neighbors::registry(), electrostatics::registry(), potentials::registry()]
 }
 
 /// Units of energies.

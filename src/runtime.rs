@@ -37,7 +37,7 @@ pub fn functions() -> Vec<Function> {
     of! {
         madelung_electrostatics::potential::coulomb:
             full short_range long_range long_range_k2 self_term background;
-        madelung_powers::inverse_power: full short_range long_range long_range_k2 self_term background;
+        madelung_electrostatics::inverse_power: full short_range long_range long_range_k2 self_term background;
         madelung_potentials::formula: born_mayer buckingham lennard_jones taper_factor;
     }
 }

@@ -4,7 +4,7 @@
     python3 -m venv .venv && .venv/bin/pip install mpmath gmpy2
     .venv/bin/python tools/fit_special_functions.py > crates/language/lanes/src/lanes/coefficients.rs
     rustfmt --edition 2024 --config max_width=110,use_small_heuristics=Max crates/language/lanes/src/lanes/coefficients.rs
-    .venv/bin/python tools/fit_special_functions.py --powers      the polynomials of crates/powers, as statements
+    .venv/bin/python tools/fit_special_functions.py --powers      the polynomials of inverse powers, as statements
     .venv/bin/python tools/fit_special_functions.py --references > crates/language/lanes/src/lanes/tests/mpmath_values.inc
 
 One routine makes them all: a weighted least-squares fit whose weights grow where the error is large (Lawson),
@@ -145,7 +145,7 @@ def lower_gamma(a, degree):
 
 
 def powers():
-    """The polynomials of crates/powers, by Horner's rule."""
+    """The polynomials of inverse powers, by Horner's rule."""
     half = mp.mpf(1) / 2
     for name, coefficients in [
         ("e1_entire", e1_entire(16)),

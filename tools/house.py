@@ -30,18 +30,17 @@ ARROWS = {
     "neighbors": "core cpu cuda",
     "electrostatics": "core neighbors",
     "potentials": "core neighbors",
-    "powers": "core electrostatics",
-    "madelung": "core cpu cuda neighbors electrostatics jit potentials powers",
+    "madelung": "core cpu cuda neighbors electrostatics jit potentials",
     "bridge": "core",
     "bridge-torch": "bridge core cpu cuda",
     "bridge-jax": "bridge core cpu cuda",
-    "python": "madelung core cuda neighbors electrostatics potentials powers bridge bridge-torch bridge-jax",
+    "python": "madelung core cuda neighbors electrostatics potentials bridge bridge-torch bridge-jax",
 }
 
 # Import circles among the top-level modules of a crate, none where nothing is said. Numbers only fall.
 CIRCLES = {"kernel": 1, "core": 1, "cpu": 1, "cuda": 2}
 
-PHYSICS = ["neighbors", "electrostatics", "potentials", "powers"]
+PHYSICS = ["neighbors", "electrostatics", "potentials"]
 NOT_IN_PHYSICS = {"rayon", "cudarc", "pyo3"}
 UNSAFE_IN_PHYSICS = "crates/neighbors/src/device/"
 

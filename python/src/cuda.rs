@@ -47,7 +47,7 @@ pub(crate) fn cuda_sources(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         source("nodes", "madelung_nodes", FINISH_NODES, false, None)?,
     ];
     let physics = madelung_neighbors::all_kernels().into_iter().chain(madelung_electrostatics::all_kernels());
-    for kernel in physics.chain(madelung_potentials::all_kernels()).chain(madelung_powers::all_kernels()) {
+    for kernel in physics.chain(madelung_potentials::all_kernels()) {
         for form in kernel.forms {
             let dual = !matches!(form.member, Member::Value | Member::Gradient);
             for part in form.parts {

@@ -3,14 +3,12 @@
 use crate::declared::Given;
 use crate::every_form::plan;
 use madelung::array::DType;
-use madelung::electrostatics::ChargeSum;
+use madelung::electrostatics::{ChargeSum, INVERSE_POWER};
 use madelung::op::{Arg, Cotangent, Op, Request};
 use madelung::pairs::Kind;
-use madelung::powers::INVERSE_POWER;
 use madelung::runtime::{Made, kernels};
 
-const FUNCTIONS: &str =
-    "use madelung::powers::inverse_power::{background, long_range, long_range_k2, self_term, short_range};";
+const FUNCTIONS: &str = "use madelung::electrostatics::inverse_power::{background, long_range, long_range_k2, self_term, short_range};";
 
 #[test]
 fn sums_made_of_source_text_have_the_bits_of_those_of_the_macro() {

@@ -1,7 +1,8 @@
-//! Ewald sums: energies, forces, virials and charge gradients of periodic point charges, and every derivative of them.
+//! Ewald sums: energies, forces, virials and charge gradients of periodic point charges, or of a law 1/rᵖ, and every
+//! derivative of them.
 //!
-//! The formulas of the pair potential are in [`potential`], those of the sums in `kernels`; [`mesh`] chooses the mesh of
-//! particle mesh Ewald sums. [`registry`] lists the ops;
+//! The formulas of the pair potentials are in [`potential`] and [`inverse_power`] (dispersion among them), those of the sums
+//! in `kernels`; [`mesh`] chooses the mesh of particle mesh Ewald sums. [`registry`] lists the ops;
 //! [`charge_sum!`] makes the ops of another potential. [`ewald_summation`] and its two parts are the eager front ends,
 //! which choose parameters, build lists and check their arguments.
 //!
@@ -16,6 +17,7 @@ pub mod direct;
 mod energies;
 pub mod equilibration;
 mod gaussians;
+pub mod inverse_power;
 mod kernels;
 pub mod kvectors;
 mod latent;
@@ -35,7 +37,7 @@ mod wires;
 pub use energies::{Energies, Options, Reduction};
 pub use equilibration::{Equilibrated, QeqSettings, qeq};
 pub use mesh::{PmeParameters, PrescribedMesh, estimate_pme_parameters};
-pub use ops::{ChargeSum, all_kernels, registry};
+pub use ops::{ChargeSum, INVERSE_POWER, all_kernels, registry};
 pub use parameters::{DEFAULT_ACCURACY, NARROW_ACCURACY};
 pub use sums::{
     EwaldSettings, LatentSettings, PmeSettings, coulomb, dsf, ewald_real_space, ewald_reciprocal_space,

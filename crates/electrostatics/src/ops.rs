@@ -14,6 +14,11 @@ crate::charge_sum! {
     static COULOMB: ewald = crate::potential::coulomb[];
 }
 
+crate::charge_sum! {
+    /// Sums of inverse powers of the distance, an exponent for each system.
+    pub static INVERSE_POWER: inverse_power = crate::inverse_power[exponent];
+}
+
 /// All kernels of this crate, for callers that compile or check their source text.
 pub fn all_kernels() -> Vec<&'static Kernel> {
     let mut all = vec![
@@ -26,6 +31,7 @@ pub fn all_kernels() -> Vec<&'static Kernel> {
         &k::GATHER,
     ];
     all.extend(COULOMB.kernels());
+    all.extend(INVERSE_POWER.kernels());
     all.extend([LATENT.real_space, LATENT.green_function, LATENT.reciprocal_space]);
     all.extend(boundaries::KERNELS);
     all.extend(gaussians::KERNELS);
@@ -38,10 +44,13 @@ pub fn all_kernels() -> Vec<&'static Kernel> {
 /// The ops of this crate, with energies per atom, and, as `…_total`, with energies per system.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    // One pass for values and gradients of inverse powers gives other last bits than one for values alone.
+    let powers = ChargeSum { saves_gradients: false, ..INVERSE_POWER };
     let declare = || {
         Registry::new(
             [
                 COULOMB.ops("madelung")?,
+                powers.ops("madelung")?,
                 direct::ops(COULOMB.own_energy)?,
                 latent::ops("madelung")?,
                 boundaries::ops()?,

@@ -6,7 +6,7 @@ use crate::common::numeric::{rms, rms_difference};
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
 use madelung::op::{ArgKind, Evaluated, Op, Size};
-use madelung::{electrostatics, potentials, powers};
+use madelung::{electrostatics, potentials};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// 45 rounding units of the result, or of what goes into it. Special functions take a dozen of them: those of Rust
@@ -18,7 +18,7 @@ pub(crate) const F32_BOUND: f64 = 1e-5;
 
 /// Every question to every op about every input.
 pub(crate) fn each(inputs: &[Input], mut ask: impl FnMut(&Asked<'_>)) {
-    let registries = [electrostatics::registry(), potentials::registry(), powers::registry()];
+    let registries = [electrostatics::registry(), potentials::registry()];
     for op in registries.into_iter().flat_map(|registry| registry.iter()) {
         let mut seen = BTreeSet::new();
         for input in inputs {

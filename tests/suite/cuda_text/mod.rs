@@ -19,8 +19,8 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 fn all_kernels() -> Vec<&'static Kernel> {
-    let potentials = madelung_potentials::all_kernels().into_iter().chain(madelung_powers::all_kernels());
-    madelung_electrostatics::all_kernels().into_iter().chain(potentials).collect()
+    let electrostatics = madelung_electrostatics::all_kernels().into_iter();
+    electrostatics.chain(madelung_potentials::all_kernels()).collect()
 }
 
 /// The text of every kernel, compiled once for each dtype: in f32 with records of what is gathered, in f64 without.
