@@ -259,7 +259,7 @@ struct Lower<'a> {
     /// Extrema that loops have found: the sum that holds each, and its value without derivative.
     found: HashMap<Acc, Val>,
     grids: grid::Grids,
-    /// What the row has written so far, and on each way out of the open loops.
+    /// Writes of the row so far, and on each way out of the open loops.
     written: no_adjoint::Written,
     exits: Vec<no_adjoint::Written>,
 }
