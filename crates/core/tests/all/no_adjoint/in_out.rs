@@ -17,6 +17,14 @@ madelung_core::kernels! {
     fn double(i: Point, energy: &mut [InOut<Real>; Point]) { energy[i] *= 2.0; }
 
     #[kernel(no_adjoint)]
+    fn axpy(i: Atom, a: Real, x: &[Real; Atom], y: &mut [InOut<Real>; Atom]) { y[i] = a * x[i] + y[i]; }
+
+    #[kernel(no_adjoint)]
+    fn running_histogram(i: Point, x: &[Real; Point], width: Real, counts: &mut [InOut<i32>; Bin]) {
+        atomic_add(counts[floor(x[i] / width) as i64], 1);
+    }
+
+    #[kernel(no_adjoint)]
     fn seen(i: Point, energy: &[Real; Point], before: &mut [Real; Point]) { before[i] = energy[i]; }
 }
 
@@ -165,6 +173,23 @@ fn steps_go_on_with_what_earlier_ones_left() {
     let values = two(false).value(&context, &given).expect("values");
     assert_eq!(values[0].to_f64().unwrap(), [21.0, 38.0, 63.0]);
     assert_eq!(values[1].to_f64().unwrap(), energy);
+}
+
+#[test]
+fn examples_of_the_manual() {
+    let (context, x, y) = (madelung_cpu::context(), [0.5, 1.75, -2.0], [1.0, 2.0, 3.0]);
+    let op = Op::new("test", "axpy", 1).scalar("a").real("x", &["Atom"]).real("y", &["Atom"]);
+    let op = op.output("y", &["Atom"]).step(&AXPY).build().expect("an op");
+    let args = [Arg::Real(2.0), Arg::Array(View::from(&x)), Arg::Array(View::from(&y))];
+    assert_eq!(op.value(&context, &args).expect("values")[0].to_f64().unwrap(), [2.0, 5.5, -1.0]);
+    let op = Op::new("test", "histogram", 1).real("x", &["Point"]).scalar("width").ints("counts", &["Bin"]);
+    let op = op.integer_output("counts", &["Bin"], DType::I32).step(&RUNNING_HISTOGRAM).build();
+    let (op, mut counts) = (op.expect("an op"), Array::zeros(DType::I32, &[3]));
+    for x in [[0.5, 1.5, 0.1], [2.9, 0.0, 1.0]] {
+        let args = [Arg::Array(View::from(&x)), Arg::Real(1.0), Arg::Array(counts.view())];
+        counts = op.value(&context, &args).expect("counts").remove(0);
+    }
+    assert_eq!(ints(&counts), [3, 2, 1]);
 }
 
 #[test]
