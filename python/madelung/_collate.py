@@ -8,17 +8,30 @@ from typing import Any
 import numpy as np
 
 from madelung import _arguments as check
+from madelung._structures import arrays_of, is_atoms
 
 # What `collated` itself makes of a structure, or adds to a batch.
 _GEOMETRY = ("positions", "cell", "pbc")
 ADDED = ("batch_idx", "neighbors", "latent_ewald")
 
+# Quantities of a system, whose arrays are of these shapes: with as many atoms as rows they could be of atoms, too.
+_OF_SYSTEMS = {
+    **dict.fromkeys(("stress", "virial", "virials", "strain", "quadrupole"), ((3, 3), (9,), (6,))),
+    **dict.fromkeys(("dipole", "polarization", "field"), ((3,),)),
+    "polarizability": ((3, 3),),
+}
 
-def collated(structures: Iterable[Mapping[str, Any]], per_system: Sequence[str]) -> dict[str, np.ndarray]:
+
+def collated(structures: Iterable[Any], per_system: Sequence[str]) -> dict[str, np.ndarray]:
     """Structures one after the other; see `madelung.torch.nn.collate`."""
-    given = list(structures)
+    if is_atoms(structures) or isinstance(structures, Mapping):
+        check.refuse("structures", "several of them, in a list", f"one, {check.described(structures)}", TypeError)
+    given = [arrays_of(one) if is_atoms(one) else one for one in structures]
     if not given:
         check.refuse("structures", "at least one", "none")
+    for one in given:
+        if not isinstance(one, Mapping):
+            check.refuse("structures", "mappings of arrays, or `Atoms` of ASE", check.described(one), TypeError)
     names = list(given[0])
     for n, one in enumerate(given):
         # A cell, or periodic axes, may be missing.
@@ -41,8 +54,16 @@ def collated(structures: Iterable[Mapping[str, Any]], per_system: Sequence[str])
     for name in names:
         if name not in _GEOMETRY:
             arrays = [_array(one[name]) for one in given]
-            batch[name] = _joined(name, arrays, positions, name in per_system)
+            if any(x.dtype.kind not in "biuf" for x in arrays):
+                check.refuse(name, "numbers", arrays[0].dtype, TypeError)
+            batch[name] = _joined(name, arrays, positions, name in per_system or _is_of_systems(name, arrays))
     return batch
+
+
+def _is_of_systems(name: str, arrays: list[np.ndarray]) -> bool:
+    """Whether arrays are a quantity of systems by their name, such as `stress` and `dft_stress`, and their shape."""
+    shapes = _OF_SYSTEMS.get(name.lower().rpartition("_")[2], ())
+    return all(x.shape in shapes for x in arrays)
 
 
 def _lattice(one: Mapping[str, Any], dtype: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ The sums are `madelung.torch`'s functions; a module keeps their numbers, as buff
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -184,7 +184,7 @@ class LatentEwald(_ChargeSum):
 
 
 def collate(
-    structures: Iterable[Mapping[str, Any]],
+    structures: Iterable[Any],
     *,
     per_system: Sequence[str] = (),
     cutoff: float | None = None,
@@ -196,9 +196,12 @@ def collate(
 
     Args:
         structures: mappings of arrays or tensors of the host: `positions` (n, 3), and as far as there are `cell` (3, 3)
-            and `pbc` (3,) (a structure without a cell has no periodic axes), and others under any names.
-        per_system: names of arrays that belong to systems, such as dipoles. Numbers do in any case; other arrays have a
-            row for each atom.
+            and `pbc` (3,) (a structure without a cell has no periodic axes), and others under any names. Or `Atoms` of
+            ASE: their positions, cell, periodic axes and charges, the initial ones or those of a calculator's results.
+        per_system: names of arrays that belong to systems. Numbers do in any case, and so do quantities of systems by
+            their names, also behind a prefix such as `dft_`: stress, virial, strain and quadrupole of shape (3, 3),
+            (9,) or (6,), polarizability (3, 3), dipole, polarization and field (3,). Other arrays have a row for each
+            atom.
         cutoff: of `neighbors`, what `madelung.torch.find_neighbors` finds. None: they are not looked for.
         dl: of `latent_ewald`, what `madelung.torch.latent_ewald_lists` gives, to be handed on to
             `LatentEwald(…)(…, **batch["latent_ewald"])`. None: that is left out.
