@@ -11,7 +11,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung._functions.around import around, within
 from madelung._functions.framework import Found, Framework
-from madelung._neighbors import check_axes
+from madelung._neighbors import check_axes, check_skin
 from madelung._schema import CHECKED, DIRECTED, FULL, HALF
 
 
@@ -30,6 +30,7 @@ def pairs_of(
     positions, cell, pbc, batch_idx = atoms
     if not f.has_no_value(pbc):
         check_axes(lists[0], cell, pbc, f.is_readable)
+    check_skin(f, lists[0], positions)
     pairs = f.listed(system, lists, None if isinstance(cutoff, list) else cutoff)
     if pairs is not None:
         return pairs

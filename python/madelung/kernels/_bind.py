@@ -166,6 +166,7 @@ class Call:
             rows = self.dims.setdefault(arg["rows"], x.atoms)
             if rows != x.atoms:
                 check.refuse(name, f"neighbors of {rows} rows", x.atoms)
+            _neighbors.check_kernel_list(self.f, name, x, self._given)
             # What goes through pairs row by row does so call after call through the same rows.
             if x.form == "clusters" and self.f.is_readable(x.columns) and not self._in_clusters(arg):
                 *rows, kind = _neighbors.rows_of(x)

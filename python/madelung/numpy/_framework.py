@@ -318,6 +318,10 @@ class Numpy(Common):
         return x
 
     @staticmethod
+    def is_same(known: Any, x: Any) -> bool:
+        return isinstance(x, np.ndarray) and x.dtype == known.dtype and x.tobytes() == known.tobytes()
+
+    @staticmethod
     def is_host(x: Any) -> bool:
         return True
 

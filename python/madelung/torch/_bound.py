@@ -38,7 +38,7 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         del failure
 
 
-STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN, lambda op: ((Eager, Device), ENERGIES[op]))
+STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN, lambda op: ((Eager, Device), ENERGIES[op]), Eager)
 
 # Of bodies that read values, at which compiled graphs break.
 read = outside_graphs(call)

@@ -19,7 +19,7 @@ from madelung.torch import _ops, _search
 from madelung.torch._autograd import _transforms_active
 from madelung.torch._calls import Calls
 from madelung.torch._energies import Energies
-from madelung.torch._lists import columns_of, is_checked, is_made_in
+from madelung.torch._lists import columns_of, is_checked, is_made_in, is_same
 from madelung.torch._specialised import not_compiled
 
 Given, Result = ParamSpec("Given"), TypeVar("Result")
@@ -278,6 +278,8 @@ class Eager(_Mode):
         if not same and _found.differs(reference, lattice.detach()):
             _found.refuse_cell()
         return inputs
+
+    is_same = staticmethod(is_same)
 
     # Constants.
 
