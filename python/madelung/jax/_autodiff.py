@@ -68,7 +68,7 @@ class Member:
         self.target = self.op.targets[suffix]
         self.primitive = p = Primitive(self.target)
         p.multiple_results = True
-        p.def_impl(lambda *operands, **params: _jitted(p, tuple(sorted(params.items())))(*operands))
+        p.def_impl(functools.partial(_called, p))
         p.def_abstract_eval(self._types)
         ad.primitive_jvps[p] = self._jvp
         ad.primitive_transposes[p] = self._transpose
@@ -203,6 +203,15 @@ def _bits(kind: str, x: Any) -> list[int]:
 
 def _zero(result: Any) -> Any:
     return ad.Zero(jax.typeof(result).to_tangent_aval())
+
+
+def _called(p: Primitive, *operands: Any, **params: Any) -> Any:
+    call = _jitted(p, tuple(sorted(params.items())))
+    if not jax.config.jax_disable_jit:
+        return call(*operands)
+    # An op is compiled in any case, as JAX's own are.
+    with jax.disable_jit(False):
+        return call(*operands)
 
 
 @functools.lru_cache(maxsize=4096)

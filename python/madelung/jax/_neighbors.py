@@ -89,7 +89,7 @@ def _systems(atoms: int, cell: Any, batch_idx: Any, batch_ptr: Any) -> tuple[Any
             check.refuse("batch_ptr", "where each system begins, and the number of atoms", "no number")
         if several and len(ptr) != len(cell) + 1:
             check.refuse("batch_ptr", f"{len(cell) + 1} offsets, as there are {len(cell)} cells", len(ptr))
-        of = jnp.searchsorted(ptr[1:], jnp.arange(atoms, dtype=jnp.int32), side="right").astype(jnp.int32)
+        of = jnp.searchsorted(ptr[1:], jnp.arange(atoms, dtype=ptr.dtype), side="right").astype(jnp.int32)
         # Offsets of other atoms leave none a system, which the search refuses.
         right = (ptr[0] == 0) & (ptr[-1] == atoms) & (jnp.diff(ptr) >= 0).all()
         return jnp.where(right, of, -1), len(ptr) - 1
@@ -167,7 +167,7 @@ def coo(neighbors: Neighbors) -> tuple[jax.Array, jax.Array, jax.Array]:
     room, ptr = neighbors.columns.shape[0], neighbors.index
     counts = jnp.where(neighbors.did_overflow, 0, jnp.diff(ptr))
     atoms = jnp.arange(neighbors.atoms + 1, dtype=jnp.int32)
-    rows = jnp.repeat(atoms, jnp.append(counts, room - counts.sum()), total_repeat_length=room)
+    rows = jnp.repeat(atoms, jnp.append(counts, room - counts.sum(dtype=counts.dtype)), total_repeat_length=room)
     columns = jnp.where(rows < neighbors.atoms, neighbors.columns, neighbors.atoms)
     return jnp.stack([rows, columns]), ptr, neighbors.images
 
