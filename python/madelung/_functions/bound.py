@@ -81,7 +81,7 @@ def _with_list_of(framework: Any, straight: Call, n: int, k: int | None) -> Call
 
     def call(given: tuple[Any, ...]) -> Any:
         x = given[n] if k is None else given[n][k]
-        if x.__class__ is Neighbors and x.atoms >= MANY and has_left_skin(framework, x, given[0]):
+        if x.__class__ is Neighbors and x.skin and x.atoms >= MANY and has_left_skin(framework, x, given[0]):
             return NotImplemented
         return straight(given)
 

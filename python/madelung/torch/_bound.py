@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from madelung._functions.bound import refuse_foreign, straight_calls
+from madelung._functions.declare import FUNCTIONS
 from madelung._native import InGraph
 from madelung.torch._errors import FAILURES, explained
 from madelung.torch._framework import ENERGIES, Device, Eager, Graph, is_compiling, mode_of, outside_graphs
@@ -17,7 +20,7 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
     if stream is not None:
         refuse_foreign("torch", body, stream, given)
     if is_compiling():
-        return body(Graph, *given)
+        return body(Graph, *_widened(body, given))
     try:
         found = STRAIGHT[body](given) if body in STRAIGHT else NotImplemented
         if type(found) is InGraph:
@@ -31,6 +34,8 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         return body(mode_of(given[0]), *given)
     except FAILURES as error:
         failure = error
+    if (wide := _widened(body, given)) is not given:
+        return call(body, stream, *wide)
     try:
         raise explained(body.__name__, failure, given)
     finally:
@@ -38,7 +43,34 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         del failure
 
 
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def _widened(body: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments under autocast, which makes charges and values of half precision: those in the dtype of the first, or
+    in float32. The same where there are none, and of functions that take half precision."""
+    device = getattr(given[0], "device", None)
+    if device is None or device.type not in ("cpu", "cuda") or not torch.is_autocast_enabled(device.type):
+        return given
+    if body in _TAKE_HALF or not _has_half(given):
+        return given
+    return _cast(given, torch.float32 if given[0].dtype in _HALF else given[0].dtype)
+
+
+def _has_half(x: Any) -> bool:
+    if type(x) is tuple:
+        return any([_has_half(y) for y in x])
+    return isinstance(x, torch.Tensor) and x.dtype in _HALF
+
+
+def _cast(x: Any, dtype: torch.dtype) -> Any:
+    if type(x) is tuple:
+        return tuple([_cast(y, dtype) for y in x])
+    return x.to(dtype) if _has_half(x) else x
+
+
 STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN, lambda op: ((Eager, Device), ENERGIES[op]), Eager)
+_TAKE_HALF = frozenset([x.body for x in FUNCTIONS.values() if any([p.name == "queries" for p in x.parameters()])])
 
 # Of bodies that read values, at which compiled graphs break.
 read = outside_graphs(call)
