@@ -114,6 +114,9 @@ def refuse(name: str, expected: str, got: Any, kind: type[Exception] = ValueErro
     raise kind(f"`{name}`: expected {expected}, got {got}")
 
 
+# Numbers that set sizes.
+NOT_DIFFERENTIATED = "a number, by which there is no gradient (`.detach()`, `jax.lax.stop_gradient`)"
+
 # Names of ops' arguments in errors, and those of the functions.
 _NAMES = {
     "`atoms: batch_idx`": "`batch_idx`",
@@ -157,6 +160,8 @@ def _array(name: str, x: Any) -> npt.NDArray:
     try:
         return np.asarray(x)
     except Exception as error:
+        if getattr(x, "requires_grad", False):
+            refuse(name, NOT_DIFFERENTIATED, "a tensor that requires one", TypeError)
         raise ValueError(f"`{name}`: expected an array, got {described(x)} ({error})") from error
 
 

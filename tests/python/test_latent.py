@@ -247,6 +247,12 @@ def test_modules_are_their_functions() -> None:
     assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
     mesh = nn.ParticleMeshEwald(0.8, 4.0, (24, 24, 24), 6)(*system, **axes, neighbors=batch["neighbors"])
     assert torch.allclose(mesh, module(*system, **axes), rtol=2e-3, atol=2e-3)
+    # Left out, numbers are those that the function has by default.
+    options = {"cutoff": 4.0, "accuracy": 1e-3, "neighbors": batch["neighbors"], "energy_reduction": "system", **axes}
+    of_function = mt.particle_mesh_ewald(*system, 0.8, **options)
+    assert torch.equal(
+        nn.ParticleMeshEwald(0.8, 4.0, accuracy=1e-3)(*system, **axes, neighbors=batch["neighbors"]), of_function
+    )
     chosen = nn.EwaldSum(accuracy=1e-8)(*system, **axes)
     assert torch.allclose(chosen, mt.ewald_summation(*system, accuracy=1e-8, energy_reduction="system", **axes))
     assert list(nn.LatentEwald().state_dict()) == ["sigma"] and not list(nn.LatentEwald().parameters())

@@ -45,6 +45,7 @@ def through(namespace: Namespace, framework: Any, straight: Mapping[Call, Call] 
         if stream is None and body in straight and (found := straight[body](given)) is not NotImplemented:
             return found
         refuse_foreign(namespace, body, stream, given)
+        refuse_differentiated(framework, body, given)
         return body(framework, *given)
 
     return call
@@ -101,3 +102,17 @@ def refuse_foreign(namespace: Namespace, body: Call, stream: Any, given: tuple[A
 @functools.cache
 def _foreign(namespace: Namespace, name: str) -> list[tuple[int, int | None, Parameter]]:
     return FUNCTIONS[name].places(lambda p: namespace in p.without)
+
+
+def refuse_differentiated(f: Any, body: Call, given: tuple[Any, ...]) -> None:
+    """Refuses a derivative by what only sets sizes, such as a cutoff: reading the number would lose it."""
+    for n, k, p in _sizes(body.__name__):
+        x = given[n] if k is None else given[n][k]
+        if x is not None and type(x) is not float and f.is_own(x) and f.is_differentiated(x):
+            check.refuse(p.name, check.NOT_DIFFERENTIATED, "one that is differentiated", TypeError)
+
+
+@functools.cache
+def _sizes(name: str) -> list[tuple[int, int | None, Parameter]]:
+    kinds = ("sizes", "number", "positive", "cutoffs")
+    return FUNCTIONS[name].places(lambda p: p.kind in kinds or p.name == "cutoff")

@@ -117,9 +117,14 @@ def _described(x: Any) -> str:
 
 def _sizes(output_dims: Mapping[Any, int] | None, open_dims: set[str]) -> dict[str, int]:
     """Sizes by the names of dimensions, of those that no array has."""
-    sizes = {}
-    for dim, size in (output_dims or {}).items():
-        name = dim if isinstance(dim, str) else dim.__name__
+    sizes: dict[str, int] = {}
+    if output_dims is None:
+        return sizes
+    if not isinstance(output_dims, Mapping):
+        named = f"sizes by names of dimensions, as in {{{next(iter(sorted(open_dims)), 'Rows')!r}: 4}}"
+        check.refuse("output_dims", named, check.described(output_dims), TypeError)
+    for dim, size in output_dims.items():
+        name = dim if isinstance(dim, str) else getattr(dim, "__name__", repr(dim))
         if name not in open_dims:
             known = ", ".join(sorted(open_dims)) or "none here"
             check.refuse("output_dims", f"sizes of dimensions that no array has ({known})", name)

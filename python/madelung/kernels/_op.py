@@ -270,8 +270,11 @@ class Op:
     def _renamed(self, error: Exception) -> Exception:
         """An op's error in the names of Python."""
         text = str(error)
+        namespace, name, version = self._declaration.name
+        of_op = text.replace(f"{namespace}::{name}.v{version}", self._declaration.label)
         if not text.startswith("`"):
-            return error
+            return error if of_op == text else type(error)(of_op)
+        text = of_op
         for written, name in self._declaration.names.items():
             if written != name:
                 text = re.sub(rf"(?<=`){re.escape(written)}\b", name, text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from madelung._functions.bound import refuse_foreign, straight_calls
+from madelung._functions.bound import refuse_differentiated, refuse_foreign, straight_calls
 from madelung._functions.declare import FUNCTIONS
 from madelung._native import InGraph
 from madelung.torch._errors import FAILURES, explained
@@ -31,7 +31,9 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
                 pass
         elif found is not NotImplemented:
             return found
-        return body(mode_of(given[0]), *given)
+        mode = mode_of(given[0])
+        refuse_differentiated(mode, body, given)
+        return body(mode, *given)
     except FAILURES as error:
         failure = error
     if (wide := _widened(body, given)) is not given:
@@ -49,8 +51,8 @@ _HALF = (torch.float16, torch.bfloat16)
 def _widened(body: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Arguments under autocast, which makes charges and values of half precision: those in the dtype of the first, or
     in float32. The same where there are none, and of functions that take half precision."""
-    device = getattr(given[0], "device", None)
-    if device is None or device.type not in ("cpu", "cuda") or not torch.is_autocast_enabled(device.type):
+    device = given[0].device.type if isinstance(given[0], torch.Tensor) else ""
+    if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
         return given
     if body in _TAKE_HALF or not _has_half(given):
         return given

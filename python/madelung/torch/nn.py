@@ -103,7 +103,7 @@ class ParticleMeshEwald(_ChargeSum):
         alpha: splitting parameter in 1/L, one for all systems or (B,). None: chosen in each call.
         cutoff: radius of the real-space sum, in L.
         mesh_dimensions: nodes of the mesh along each lattice vector.
-        spline_order: order of the splines.
+        spline_order: order of the splines. None: as the function has it, 5 with a mesh, else the cheapest order.
         accuracy: what parameters that are None are chosen for, and given ones have to meet where values can be read.
             None: 1e-6 for the former, and 1e-5 in float32.
         learnable: whether `alpha` is a parameter.
@@ -116,7 +116,7 @@ class ParticleMeshEwald(_ChargeSum):
         alpha: float | Tensor | None = None,
         cutoff: float | None = None,
         mesh_dimensions: tuple[int, int, int] | None = None,
-        spline_order: int = 5,
+        spline_order: int | None = None,
         accuracy: float | None = None,
         *,
         learnable: bool = False,

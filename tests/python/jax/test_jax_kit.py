@@ -173,6 +173,12 @@ def test_refused_kernels() -> None:
         jax_kernel(scaled, vmap_method="legacy")
     with pytest.raises(ValueError, match=r"`output_dims`: expected sizes of .* \(System\), got Atom"):
         jax_kernel(row_sums, output_dims={"Atom": 3})
+    # Warp takes one size.
+    for given, got in ((3, "3"), ((3,), "tuple")):
+        with pytest.raises(TypeError, match=rf"`output_dims`: expected sizes by names .* {{'System': 4}}, got {got}"):
+            jax_kernel(row_sums, output_dims=given)
+    with pytest.raises(ValueError, match=r"`output_dims`: expected sizes of .* \(System\), got 3"):
+        jax_kernel(row_sums, output_dims={3: 3})
     with pytest.raises(ValueError, match="`in_out_argnames`: expected outputs: c, d, got 'a'"):
         jax_kernel(scaled, in_out_argnames="a")
     with pytest.raises(

@@ -174,6 +174,20 @@ def test_bad_calls() -> None:
         case.kernel(**one)
 
 
+@mk.kernel
+def inverse_square(i: Atom, x: Array[Real, Atom], y: Out[Real, Atom]):
+    y[i] = 1 / x[i] ** 2
+
+
+@pytest.mark.parametrize("called", [inverse_square, mk.op("mine::several", [inverse_square])])
+def test_a_result_beyond_the_range_names_the_kernel(called: Any) -> None:
+    """As of two atoms on one point: the error has the name that the user gave, and no hash."""
+    with pytest.raises(
+        ValueError, match=rf"^`{called.__name__}`: expected arguments with a finite result, got a result"
+    ):
+        called(np.zeros(3))
+
+
 def test_without_adjoint() -> None:
     @mk.kernel(adjoint=False)
     def histogram(
