@@ -27,7 +27,7 @@ MANY = 1024
 _NO_ROWS, _NO_AXES = np.empty(0, np.int32), np.empty((0, 3), np.int32)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Neighbors:
     """All pairs of atoms and images closer than a cutoff, from both sides, in the form that is fastest to use.
 
@@ -62,6 +62,30 @@ class Neighbors:
     """The skin of the `NeighborList` that made it."""
 
     ARRAYS: ClassVar = ("index", "columns", "images", "cell", "positions", "batch_idx")
+
+    def __repr__(self) -> str:
+        """The numbers of the list: arrays are long, and may have no values."""
+        numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in _OTHERS)
+        return f"Neighbors({numbers}, arrays of {type(self.index).__module__.partition('.')[0]})"
+
+    def to(self, device: Any, *, non_blocking: bool = False) -> Neighbors:
+        """The list on a device of PyTorch, as tensors have it; on others than the CPU in rows."""
+        known = self
+        if known.form == "clusters" and str(device).partition(":")[0] != "cpu":
+            index, columns, images = self.csr()
+            known = replace(self, index=index, columns=columns, images=images, form="rows")
+        return known._with(lambda x: x.to(device=device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Neighbors:
+        """The list in pinned memory of the host, for which PyTorch's `DataLoader` asks."""
+        return self._with(lambda x: x.pin_memory())
+
+    def _with(self, change: Callable[[Any], Any]) -> Neighbors:
+        """The list with other tensors."""
+        if not hasattr(self.index, "detach"):
+            check.refuse("neighbors", "a list of PyTorch's tensors", f"one of {check.described(self.index)}", TypeError)
+        arrays = {name: getattr(self, name) for name in self.ARRAYS}
+        return replace(self, **{name: x if x is None else change(x) for name, x in arrays.items()})
 
     @property
     def num_pairs(self) -> Any:

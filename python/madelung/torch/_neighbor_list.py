@@ -34,6 +34,9 @@ _pytree.register_pytree_node(
     ),
 )
 
+# Tensors and plain numbers, so that `torch.load` takes files that have it.
+torch.serialization.add_safe_globals([Neighbors])
+
 
 @dataclass(frozen=True)
 class NeighborList(_NeighborList):
