@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import madelung
-from madelung import _native
+from madelung import _native, _structures
 from madelung._sums import METHODS, Parameters, chosen, summed
 from madelung.numpy import EwaldParameters, PmeParameters
 from madelung.units import EV_ANGSTROM, GPA
@@ -75,7 +75,8 @@ def _parser() -> argparse.ArgumentParser:
         "--charges",
         type=_charges,
         metavar="Na=1,Cl=-1",
-        help="charge of each element, in e; without it the charges in the file (initial_charges) are taken",
+        help="charge of each element, in e; without it those in the file are taken: initial_charges or charges of "
+        "extended XYZ, _atom_site_charge of CIF, those of LAMMPS' data files and of PQR",
     )
     energy.add_argument("--label-column", metavar="NAME", help="per-atom labels that --charges names, for elements")
     energy.add_argument("--charge-column", metavar="NAME", help="per-atom numbers of the file that are the charges")
@@ -241,12 +242,17 @@ def _ase() -> Any:
 
 def _read(ase_io: Any, file: Path, options: argparse.Namespace) -> list[tuple[int, str, Any]]:
     """The frames of a file that are asked for: number, description and atoms of each."""
+    if file.is_dir():
+        raise Refusal(f"{file}: it is a directory: give the files in it")
     if not file.is_file():
         raise Refusal(f"{file}: no such file")
     try:
-        frames = ase_io.read(str(file), index=":", format=options.format)
+        frames = _structures.read(file, options.format)
+    except ase_io.formats.UnknownFileTypeError:
+        raise Refusal(f"{file}: its format is not recognised: give it by ASE's name, --format NAME") from None
     except Exception as error:  # ASE's readers raise whatever they meet
-        raise Refusal(f"{file}: ASE cannot read it: {type(error).__name__}: {error}") from None
+        said = f"{type(error).__name__}: {error}" if str(error) else "its contents are not of that format"
+        raise Refusal(f"{file}: it cannot be read as {options.format or file.suffix[1:]}: {said}") from None
     if not frames:
         raise Refusal(f"{file}: it has no frames")
     numbers = range(len(frames))
@@ -269,11 +275,13 @@ def _charges_of(atoms: Any, file: str, options: argparse.Namespace) -> npt.NDArr
         except (TypeError, ValueError):
             raise Refusal(f"{file}: --charge-column {column} has not a number for each atom") from None
     if given is None:
-        if not atoms.has("initial_charges"):
+        charges = _structures.charges_of(atoms)
+        if charges is None:
             raise Refusal(
-                f"{file}: it has no charges (initial_charges); give them: --charges Na=1,Cl=-1, or --charge-column NAME"
+                f"{file}: it has no charges (initial_charges, or charges); give them: --charges Na=1,Cl=-1, or "
+                "--charge-column NAME"
             )
-        return atoms.get_initial_charges().astype(np.float64)
+        return np.asarray(charges, np.float64)
     labels = atoms.symbols
     if options.label_column is not None:
         labels = [str(label) for label in _column(atoms, file, "--label-column", options.label_column)]
@@ -284,9 +292,10 @@ def _charges_of(atoms: Any, file: str, options: argparse.Namespace) -> npt.NDArr
 
 
 def _column(atoms: Any, file: str, option: str, name: str) -> npt.NDArray:
-    if name not in atoms.arrays:
+    found = _structures.column_of(atoms, name)
+    if found is None:
         raise Refusal(f"{file}: {option} {name} is not in it; it has {', '.join(sorted(atoms.arrays))}")
-    return atoms.arrays[name]
+    return found
 
 
 def _as_json(

@@ -10,6 +10,7 @@ import ase.build
 import ase.io
 import numpy as np
 import pytest
+from ase.calculators.singlepoint import SinglePointCalculator
 
 from conftest import ROOT
 from madelung.numpy import ewald_summation
@@ -221,6 +222,90 @@ def _read(terminal):
         return b""
 
 
+CIF = """data_salt
+_cell_length_a 5.64
+_cell_length_b 5.64
+_cell_length_c 5.64
+_cell_angle_alpha 90
+_cell_angle_beta 90
+_cell_angle_gamma 90
+_space_group_name_H-M_alt 'F m -3 m'
+_space_group_IT_number 225
+loop_
+_atom_site_label
+_atom_site_type_symbol
+_atom_site_fract_x
+_atom_site_fract_y
+_atom_site_fract_z
+_atom_site_charge
+Na1 Na 0 0 0 1.0
+Cl1 Cl 0.5 0.5 0.5 -1.0
+"""
+# In the order of LAMMPS: id, type, charge, position.
+LAMMPS = """rock salt, primitive cell in its cubic setting
+
+8 atoms
+2 atom types
+
+0.0 5.64 xlo xhi
+0.0 5.64 ylo yhi
+0.0 5.64 zlo zhi
+
+Masses
+
+1 22.98977
+2 35.453
+
+Atoms # charge
+
+"""
+
+
+def test_charges_wherever_files_keep_them(tmp_path):
+    """Rock salt in each format, by its Madelung constant; and two charges without a cell."""
+    salt = ase.build.bulk("NaCl", "rocksalt", a=5.64, cubic=True)
+    charges = np.where(salt.numbers == 11, 1.0, -1.0)
+    (tmp_path / "salt.cif").write_text(CIF)
+    rows = [f"{n} {1 + (q < 0)} {q} {x} {y} {z}" for n, (q, (x, y, z)) in enumerate(zip(charges, salt.positions), 1)]
+    (tmp_path / "data.salt").write_text(LAMMPS + "\n".join(rows) + "\n")
+    crystal = [
+        f"HETATM {n} {s.upper()} {s.upper()} 1 {x:.3f} {y:.3f} {z:.3f} {q:.4f} 1.5"
+        for n, (s, q, (x, y, z)) in enumerate(zip(salt.symbols, charges, salt.positions), 1)
+    ]
+    (tmp_path / "salt.pqr").write_text("\n".join(["CRYST1 5.64 5.64 5.64 90 90 90 P 1", *crystal, "END", ""]))
+    with_results = salt.copy()
+    with_results.calc = SinglePointCalculator(with_results, charges=charges)
+    ase.io.write(tmp_path / "salt.xyz", with_results, format="extxyz")
+    assert not ase.io.read(tmp_path / "salt.xyz").has("initial_charges")
+    files = [tmp_path / name for name in ("salt.cif", "data.salt", "salt.pqr", "salt.xyz")]
+    lines = run("energy", "--json", "--accuracy", 1e-10, "--units", "reduced", *files).splitlines()
+    lines += run(
+        "energy", "--json", "--accuracy", 1e-10, "--units", "reduced", "--charge-column", "charges", files[3]
+    ).splitlines()
+    assert len(lines) == 5
+    for line in map(json.loads, lines):
+        assert (line["atoms"], line["formula"]) == (8, "Cl4Na4")
+        assert line["energy"] == pytest.approx(-4 * 1.74756459463318 / 2.82, rel=1e-9)
+    (tmp_path / "pair.pqr").write_text(
+        "REMARK two charges\nATOM 1 CA ALA A 1 0.0 0.0 0.0 0.5 1.9\nATOM 2 1HB ALA A 1 0.0 0.0 2.0 -0.25 1.1\n"
+    )
+    (line,) = map(json.loads, run("energy", "--json", "--units", "reduced", tmp_path / "pair.pqr").splitlines())
+    assert line["formula"] == "CH" and line["energy"] == pytest.approx(-0.0625, rel=1e-12)
+
+
+def test_files_that_break_off(tmp_path):
+    (tmp_path / "short.pqr").write_text("ATOM 1 CA ALA 1 0.0\n")
+    assert "short.pqr: it cannot be read as pqr: ValueError: expected name" in run(
+        "energy", tmp_path / "short.pqr", status=2
+    )
+    (tmp_path / "empty.pqr").write_text("END\n")
+    assert "it has no ATOM records" in run("energy", tmp_path / "empty.pqr", status=2)
+    (tmp_path / "unknown.cif").write_text(CIF.replace("0 0 0 1.0", "0 0 0 ?"))
+    assert "unknown.cif: it has no charges" in run("energy", tmp_path / "unknown.cif", status=2)
+    (tmp_path / "salt.unheard").write_text("of\n")
+    assert "its format is not recognised" in run("energy", tmp_path / "salt.unheard", status=2)
+
+
 def test_charges_by_column_and_label(tmp_path):
     file = tmp_path / "salt.xyz"
     atoms = ase.build.bulk("NaCl", "rocksalt", a=5.6402, cubic=True)
@@ -265,7 +350,7 @@ def test_refusals_are_one_clear_line(tmp_path, bare):
         ((molecule, "--charges", "H=1,O=-2", "--alpha", 0.3), "`alpha`: expected None with at most one periodic axis"),
         ((molecule, "--charges", "H=1,O=-2", "--method", "pme"), "`method`: expected 'direct'"),
         ((salt, "--method", "direct"), "`method`: expected 'ewald' or 'pme'"),
-        ((junk,), "ASE cannot read it"),
+        ((junk,), "it cannot be read as"),
         ((clash, "--charges", "Na=1,Cl=-1"), "no two atoms on one point"),
         ((salt, "--accuracy", 2), "`accuracy`"),
         ((salt, "--alpha", -1), "`alpha`"),
@@ -275,7 +360,8 @@ def test_refusals_are_one_clear_line(tmp_path, bare):
         ((salt, "--output", salt, "--overwrite"), "it is one of the files to read"),
         ((salt, "--frames", "1:"), "there is no frame 1:, it has 1"),
         ((salt, "--frames", "first"), "there is no frame first, it has 1"),
-        ((salt, "--format", "cif"), "ASE cannot read it"),
+        ((salt, "--format", "cif"), "it cannot be read as cif: its contents are not of that format"),
+        ((tmp_path,), "it is a directory: give the files in it"),
         ((salt, "--charge-column", "q"), "--charge-column q is not in it; it has initial_charges, numbers, positions"),
         ((salt, "--charge-column", "positions"), "has not a number for each atom"),
         ((salt, "--charges", "Na=1,Cl=-1", "--label-column", "site"), "--label-column site is not in it"),
