@@ -457,9 +457,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for
                 the error that the cutoffs leave.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-                atoms, another cell or a smaller cutoff, or, of 1024 atoms or more, if one of them has moved by more
-                than half the skin of a `NeighborList` since its `update`, where values can be read. JAX: Under `jit`
-                one of another cell makes every result NaN.
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
             neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
                 the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
                 in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
@@ -696,9 +696,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 of each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one
                 system.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-                atoms, another cell or a smaller cutoff, or, of 1024 atoms or more, if one of them has moved by more
-                than half the skin of a `NeighborList` since its `update`, where values can be read. JAX: Under `jit`
-                one of another cell makes every result NaN.
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
             neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
                 the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
                 in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
@@ -913,9 +913,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cutoff: pairs closer than it count, in L; the error is erfc(r/2σ) of the largest σ there. None: all pairs of
                 a list that is given, or those closer than 11 σ. JAX: A Python number.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-                atoms, another cell or a smaller cutoff, or, of 1024 atoms or more, if one of them has moved by more
-                than half the skin of a `NeighborList` since its `update`, where values can be read. JAX: Under `jit`
-                one of another cell makes every result NaN.
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
             neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
                 the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
                 in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
@@ -1266,9 +1266,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour
                 list. JAX: Python numbers.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-                atoms, another cell or a smaller cutoff, or, of 1024 atoms or more, if one of them has moved by more
-                than half the skin of a `NeighborList` since its `update`, where values can be read. JAX: Under `jit`
-                one of another cell makes every result NaN.
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
             neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
                 the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
                 in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
@@ -1581,9 +1581,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 is given; of others, or with damping, all pairs of the list. JAX: A Python number.
             alpha: damping α in 1/L, from 0 up. JAX: A Python number.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-                atoms, another cell or a smaller cutoff, or, of 1024 atoms or more, if one of them has moved by more
-                than half the skin of a `NeighborList` since its `update`, where values can be read. JAX: Under `jit`
-                one of another cell makes every result NaN.
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
             neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
                 the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
                 in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
@@ -1682,9 +1682,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             alpha: damping α in 1/L, one for all systems or (B,).
             cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-                atoms, another cell or a smaller cutoff, or, of 1024 atoms or more, if one of them has moved by more
-                than half the skin of a `NeighborList` since its `update`, where values can be read. JAX: Under `jit`
-                one of another cell makes every result NaN.
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
             neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
                 the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
                 in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
@@ -1783,9 +1783,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
                 cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-                atoms, another cell or a smaller cutoff, or, of 1024 atoms or more, if one of them has moved by more
-                than half the skin of a `NeighborList` since its `update`, where values can be read. JAX: Under `jit`
-                one of another cell makes every result NaN.
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
             neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
                 the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
                 in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
@@ -1875,9 +1875,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
                 cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-                atoms, another cell or a smaller cutoff, or, of 1024 atoms or more, if one of them has moved by more
-                than half the skin of a `NeighborList` since its `update`, where values can be read. JAX: Under `jit`
-                one of another cell makes every result NaN.
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
             neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
                 the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
                 in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
@@ -1966,9 +1966,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
                 cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
-                atoms, another cell or a smaller cutoff, or, of 1024 atoms or more, if one of them has moved by more
-                than half the skin of a `NeighborList` since its `update`, where values can be read. JAX: Under `jit`
-                one of another cell makes every result NaN.
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
             neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
                 the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
                 in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,10 +21,6 @@ _ALL = ((True, True, True),)
 
 # Largest difference of a cell from that of its list, relative to its longest component: what float32 rounds off.
 _SAME = 1e-5
-
-# Atoms from which a look at all positions takes less than 3 % of the cheapest calls.
-MANY = 1024
-_NO_ROWS, _NO_AXES = np.empty(0, np.int32), np.empty((0, 3), np.int32)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -272,30 +268,21 @@ def refuse_cell() -> None:
     check.refuse("neighbors", "a list that was made in this cell", "one of another cell, or out of date")
 
 
-def has_left_skin(f: Any, neighbors: Neighbors, positions: Any) -> bool:
-    """Whether an atom has moved by more than half the skin since a list of many atoms was made."""
+def _has_left_skin(f: Any, neighbors: Neighbors, positions: Any) -> bool:
+    """Whether an atom has moved by more than half the skin since a list was made."""
+    from madelung.numpy._ops import PLAIN
+
     reference = neighbors.positions
-    if neighbors.atoms < MANY or reference is None or not neighbors.skin or not f.is_readable(reference, positions):
+    if reference is None or not neighbors.skin or not f.is_readable(reference, positions):
         return False
     known, now = (f.value("positions", x) for x in (reference, positions))
-    if now.__class__ is not np.ndarray or now.shape != known.shape or now.dtype != known.dtype:
-        return False
-    none = np.empty((0, 3, 3), now.dtype)
-    (flags,) = _needs_rebuild()(now, known, none, none, _NO_ROWS, 1, neighbors.skin, _NO_AXES, _NO_AXES)
     # What is not finite is refused by its own name.
-    return bool(flags[0]) and bool(np.isfinite(now).all())
-
-
-@cache
-def _needs_rebuild() -> Callable[..., Any]:
-    from madelung.numpy._ops import OPS
-
-    return OPS["needs_rebuild"].value
+    return not PLAIN.is_near(known, now, neighbors.skin) and bool(np.isfinite(now).all())
 
 
 def check_skin(f: Any, neighbors: Any, positions: Any) -> None:
     """Refuses a list that has to be updated before pairs within its cutoff may be missing."""
-    if isinstance(neighbors, Neighbors) and has_left_skin(f, neighbors, positions):
+    if isinstance(neighbors, Neighbors) and _has_left_skin(f, neighbors, positions):
         expected = f"a list that `update` gave for these positions, as its skin is {neighbors.skin:g}"
         check.refuse("neighbors", expected, "one from which an atom has moved by more than half of that")
 

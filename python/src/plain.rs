@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "memory behind objects of Python")]
 
 use madelung::Error;
-use madelung::array::{Array, DType, Place, View};
+use madelung::array::{Array, DType, Data, Place, View};
 use madelung::backend::Context;
 use madelung_bridge::dlpack::{Exchange, Lent, Results, host_data};
 use numpy::npyffi::{NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, PyArrayObject_fields};
@@ -134,6 +134,33 @@ impl Plain {
             }))
         }))
     }
+
+    /// Whether no position is further than half a skin from the known one. Arrays that cannot be compared are near: a call
+    /// refuses them by their names.
+    pub(crate) fn is_near(
+        &self,
+        known: &Bound<'_, PyAny>,
+        now: &Bound<'_, PyAny>,
+        skin: f64,
+    ) -> PyResult<bool> {
+        let (Some(known), Some(now)) = (self.memory(known)?, self.memory(now)?) else { return Ok(true) };
+        let largest = match (known.data(), now.data()) {
+            _ if known.shape() != now.shape() => 0.0,
+            (Data::F64(known), Data::F64(now)) => largest_step(known, now),
+            (Data::F32(known), Data::F32(now)) => largest_step(known, now),
+            _ => 0.0,
+        };
+        Ok(largest <= 0.25 * skin * skin)
+    }
+}
+
+/// The square of the largest distance from one position to the other.
+fn largest_step<T: Copy + Into<f64>>(from: &[T], to: &[T]) -> f64 {
+    let squared = |(from, to): (&[T; 3], &[T; 3])| {
+        let step: [f64; 3] = std::array::from_fn(|k| to[k].into() - from[k].into());
+        step[0] * step[0] + step[1] * step[1] + step[2] * step[2]
+    };
+    from.as_chunks().0.iter().zip(to.as_chunks().0).map(squared).fold(0.0, f64::max)
 }
 
 impl Plain {

@@ -192,6 +192,12 @@ impl Straight {
         let Some(list) = self.list.map_or(Ok(Some(None)), |places| self.list(&args, places, on_host))? else {
             return Ok(None);
         };
+        if let Some(found) = list.as_ref().and_then(|list| list.found.as_ref())
+            && on_host
+            && !found.holds(&args[0], plain)?
+        {
+            return Ok(None);
+        }
         let constants = Constants::new(self.sources.len(), at);
         let found = self.of_one_op(py, (lane, &constants), &args, list.as_ref(), (reduction, want))?;
         match &self.sum {

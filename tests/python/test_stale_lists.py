@@ -21,7 +21,7 @@ import madelung.torch as mt  # noqa: E402
 (Atom, System) = dims("Atom System")
 
 NAMESPACES = [(mn, np.asarray), (mt, torch.as_tensor), (mj, jnp.asarray)]
-N, SIDE, SKIN = 1200, 24.0, 0.4
+N, SIDE, SKIN = 300, 24.0, 0.4
 CHARGES = np.where(np.arange(N) % 2, 1.0, -1.0)
 CELL = SIDE * np.eye(3)
 

@@ -12,7 +12,7 @@ from typing import Any
 from madelung import _arguments as check
 from madelung import _native
 from madelung._functions.declare import FUNCTIONS, REQUIRED, Group, Namespace, Parameter
-from madelung._neighbors import MANY, Neighbors, has_left_skin
+from madelung._neighbors import Neighbors
 from madelung._schema import DIRECT, VALUE
 
 Call = Callable[..., Any]
@@ -51,13 +51,10 @@ def through(namespace: Namespace, framework: Any, straight: Mapping[Call, Call] 
     return call
 
 
-def straight_calls(
-    plain: Any, derived: Callable[[str], Any] = lambda op: None, framework: Any = None
-) -> dict[Call, Call]:
+def straight_calls(plain: Any, derived: Callable[[str], Any] = lambda op: None) -> dict[Call, Call]:
     """For each body with an op: the call on plain arrays, which else is not implemented.
 
     `derived`: the modes on the host and on devices that take an op in graphs of derivatives, and the op in them.
-    `framework`: by which positions of the host are read; None: of a device.
     """
     # Which declares the functions.
     importlib.import_module("madelung._api")
@@ -71,22 +68,8 @@ def straight_calls(
             (p.name, [] if p.default is REQUIRED else [p.default]) for p in declared.parameters() if p.kind != "stream"
         ]
         groups = [len(x.parameters) if isinstance(x, Group) else None for x in declared.arguments()]
-        straight = _native.Straight(members, parameters, groups, plain, Neighbors, derived(declared.op))
-        places = [(n, k) for n, k, _ in declared.places(lambda p: p.kind == "neighbors")]
-        found[declared.body] = _with_list_of(framework, straight, *places[0]) if framework and places else straight
+        found[declared.body] = _native.Straight(members, parameters, groups, plain, Neighbors, derived(declared.op))
     return found
-
-
-def _with_list_of(framework: Any, straight: Call, n: int, k: int | None) -> Call:
-    """A straight call, not implemented for a list that is out of date: the body has the error."""
-
-    def call(given: tuple[Any, ...]) -> Any:
-        x = given[n] if k is None else given[n][k]
-        if x.__class__ is Neighbors and x.skin and x.atoms >= MANY and has_left_skin(framework, x, given[0]):
-            return NotImplemented
-        return straight(given)
-
-    return call
 
 
 def refuse_foreign(namespace: Namespace, body: Call, stream: Any, given: tuple[Any, ...]) -> None:

@@ -77,8 +77,8 @@ LISTS = Group(
             "neighbors",
             text(
                 "what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other "
-                "atoms, another cell or a smaller cutoff, or, of 1024 atoms or more, if one of them has moved by more "
-                "than half the skin of a `NeighborList` since its `update`, where values can be read.",
+                "atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a "
+                "`NeighborList` since its `update`, where values can be read.",
                 jax="Under `jit` one of another cell makes every result NaN.",
             ),
             None,

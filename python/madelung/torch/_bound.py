@@ -71,7 +71,7 @@ def _cast(x: Any, dtype: torch.dtype) -> Any:
     return x.to(dtype) if _has_half(x) else x
 
 
-STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN, lambda op: ((Eager, Device), ENERGIES[op]), Eager)
+STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN, lambda op: ((Eager, Device), ENERGIES[op]))
 _TAKE_HALF = frozenset([x.body for x in FUNCTIONS.values() if any([p.name == "queries" for p in x.parameters()])])
 
 # Of bodies that read values, at which compiled graphs break.

@@ -28,6 +28,8 @@ pub(super) struct Found<'py> {
     pub(super) pbc: Option<Axes>,
     pub(super) cutoff: f64,
     pub(super) atoms: usize,
+    /// The positions that it was made for, and the skin that its atoms may use up.
+    made_for: Option<(Bound<'py, PyAny>, f64)>,
 }
 
 impl<'py> List<'py> {
@@ -40,11 +42,14 @@ impl<'py> List<'py> {
         let Ok(pbc) = x.getattr(intern!(py, "pbc"))?.extract() else { return Ok(None) };
         let (cutoff, atoms) = (x.getattr(intern!(py, "cutoff"))?, x.getattr(intern!(py, "atoms"))?);
         let (Ok(cutoff), Ok(atoms)) = (cutoff.extract(), atoms.extract()) else { return Ok(None) };
+        let (positions, skin) = (x.getattr(intern!(py, "positions"))?, x.getattr(intern!(py, "skin"))?);
+        let skin: f64 = skin.extract().unwrap_or(0.0);
+        let made_for = (skin > 0.0 && !positions.is_none()).then_some((positions, skin));
         Ok(Some(Self {
             index: plain.inside(x.getattr(intern!(py, "index"))?)?,
             columns: plain.inside(x.getattr(intern!(py, "columns"))?)?,
             images: plain.inside(x.getattr(intern!(py, "images"))?)?,
-            found: Some(Found { cell: x.getattr(intern!(py, "cell"))?, pbc, cutoff, atoms }),
+            found: Some(Found { cell: x.getattr(intern!(py, "cell"))?, pbc, cutoff, atoms, made_for }),
         }))
     }
 
@@ -133,6 +138,12 @@ impl Found<'_> {
             _ => false,
         };
         Ok(!self.cell.is_none() && plain.memory(&self.cell)?.is_some_and(same))
+    }
+
+    /// Whether no atom of the host has moved by more than half the skin since.
+    pub(super) fn holds(&self, positions: &Bound<'_, PyAny>, plain: &Plain) -> PyResult<bool> {
+        let near = |(known, skin): &(Bound<'_, PyAny>, f64)| plain.is_near(known, positions, *skin);
+        self.made_for.as_ref().map_or(Ok(true), near)
     }
 
     /// Whether it was made with these periodic axes; `of_cell`: those of its cell, if it has one.
