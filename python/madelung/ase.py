@@ -361,7 +361,8 @@ class _SkinList:
         if known is None or not self._serves(known, positions, cell):
             known = self._neighbors = self._search.allocate(positions, cell, pbc)
             self.builds += 1
-        return known if cell is None else replace(known, cell=cell[None])
+        # Atoms were measured here, with the strain of the cell.
+        return replace(known, positions=None, cell=known.cell if cell is None else cell[None])
 
     def _serves(self, known: Neighbors, positions: Floats, cell: Floats | None) -> bool:
         """Whether no pair has come within the cutoff from beyond cutoff and skin. A vector is that of the list,
