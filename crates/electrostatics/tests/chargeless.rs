@@ -60,7 +60,7 @@ fn evaluate(
     let (positions, charges) =
         (array(&[n, 3], system.positions.as_flattened()), array(&[n], &system.charges));
     let cell = array(&[1, 3, 3], system.cell.as_flattened());
-    let [alpha, one, reach] = [ALPHA, 1.0, CUTOFF].map(|x| array(&[1], &[x]));
+    let [alpha, one, reach, dispersion] = [ALPHA, 1.0, CUTOFF, 6.0].map(|x| array(&[1], &[x]));
     let atoms = Batch::single(n).expect("a batch");
     let given =
         madelung_electrostatics::System::new(positions.view(), charges.view(), cell.view(), atoms.clone());
@@ -99,6 +99,7 @@ fn evaluate(
             "strain" => Arg::Zero,
             "widths" => Arg::Array(widths.view()),
             "background" => Arg::Array(one.view()),
+            "exponent" => Arg::Array(dispersion.view()),
             "factors" => Arg::Array(factors.view()),
             "cutoff" if op.arg("lines").is_some() => Arg::Array(reach.view()),
             "open_axis" | "wire_axis" => Arg::Array(View::from(axis.as_slice())),
