@@ -37,6 +37,14 @@ def required(name: str) -> Any:
     return importlib.import_module(name)
 
 
+@pytest.fixture(scope="module")
+def double_precision() -> Iterator[None]:
+    """JAX with float64 and int64."""
+    jax = required("jax")
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        yield
+
+
 @dataclass(frozen=True)
 class Case:
     """A periodic system and what an independent sum gave for it; see tests/data/README.md."""

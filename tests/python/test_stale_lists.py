@@ -20,16 +20,12 @@ import madelung.torch as mt  # noqa: E402
 
 (Atom, System) = dims("Atom System")
 
+pytestmark = pytest.mark.usefixtures("double_precision")
+
 NAMESPACES = [(mn, np.asarray), (mt, torch.as_tensor), (mj, jnp.asarray)]
 N, SIDE, SKIN = 300, 24.0, 0.4
 CHARGES = np.where(np.arange(N) % 2, 1.0, -1.0)
 CELL = SIDE * np.eye(3)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def x64() -> Any:
-    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        yield
 
 
 def lattice(n: int = N) -> np.ndarray:
@@ -122,7 +118,7 @@ def test_lists_of_kernels(namespace: Any, array: Any) -> None:
 
 
 def test_a_cell_that_is_written_to() -> None:
-    """What is known of a cell ends with a change in place."""
+    """Knowledge of a cell ends with a change in place."""
     r, h = torch.as_tensor(lattice(60)), torch.as_tensor(CELL).clone()
     neighbors = mt.find_neighbors(r, 4.0, h)
     for _ in range(2):

@@ -304,7 +304,7 @@ class Framework(Protocol):
         ...
 
     def is_same(self, known: Any, x: Any) -> bool:
-        """Whether an array is seen to be another one, where that costs next to nothing."""
+        """Whether two arrays are known to be equal, without waiting for a device; where that is not known, no."""
         ...
 
     def is_host(self, x: Any) -> bool:

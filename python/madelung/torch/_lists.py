@@ -257,7 +257,7 @@ def is_made_in(reference: Any, cell: torch.Tensor) -> bool:
 
 
 def is_same(known: torch.Tensor, x: Any) -> bool:
-    """Whether a cell of the host is that of a list. A tensor that has not changed since is not compared again."""
+    """Whether a cell of the host is known to be that of a list. Unchanged ones are not compared again."""
     if is_made_in(known, x):
         return True
     is_plain = type(x) in (torch.Tensor, torch.nn.Parameter) and x.is_cpu and x.dtype == known.dtype

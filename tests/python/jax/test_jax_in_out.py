@@ -16,10 +16,7 @@ jax = required("jax")
 jnp = jax.numpy
 
 
-@pytest.fixture(autouse=True)
-def double_precision():
-    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        yield
+pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 def arrays(of: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +51,7 @@ def test_without_x64() -> None:
 
 
 def test_in_out_arguments() -> None:
-    """What a kernel goes on with stands at its own place, whether it is named or not."""
+    """An in-out argument stands at its own place, whether it is named or not."""
     x, y = jnp.arange(4.0), jnp.asarray([1.0, 2.0, 0.5, -1.0])
     for names in (None, "y", ["y"]):
         f = jax_kernel(axpy, in_out_argnames=names)

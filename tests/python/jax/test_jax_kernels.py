@@ -17,10 +17,7 @@ jax = required("jax")
 jnp = jax.numpy
 
 
-@pytest.fixture(autouse=True)
-def double_precision():
-    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        yield
+pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 def arrays(x: Any) -> Any:

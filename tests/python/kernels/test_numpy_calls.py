@@ -181,7 +181,7 @@ def inverse_square(i: Atom, x: Array[Real, Atom], y: Out[Real, Atom]):
 
 @pytest.mark.parametrize("called", [inverse_square, mk.op("mine::several", [inverse_square])])
 def test_a_result_beyond_the_range_names_the_kernel(called: Any) -> None:
-    """As of two atoms on one point: the error has the name that the user gave, and no hash."""
+    """Two atoms on one point give such a result: the error has the name that the user gave, and no hash."""
     with pytest.raises(
         ValueError, match=rf"^`{called.__name__}`: expected arguments with a finite result, got a result"
     ):

@@ -67,7 +67,7 @@ def test_rows_of_clusters_are_the_same_list() -> None:
 
 
 def test_pinned_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a `DataLoader` does, which pins memory where there is a device."""
+    """A `DataLoader` pins memory where there is a device."""
     pinned: list[Any] = []
 
     def pin_memory(x: Any) -> Any:

@@ -278,13 +278,12 @@ impl Layout {
         }
         slots.extend(&written);
         let batch = kernel.params.iter().position(|p| p.kind.rows_in_systems() == Some(part.index));
-        let (mut together, mut fused) = (together(b), fused(b));
+        // In order, one operation has one instruction.
+        let (together, (fused, subtracted)) =
+            if b.in_order { Default::default() } else { (together(b), fused(b)) };
         if b.in_order {
-            // Rows touch elements of outputs in any order, and one operation has one instruction.
-            (together, fused) = Default::default();
             written.extend(slots.iter().filter(|s| kernel.params[s.param].kind.is_output()));
         }
-        let (fused, subtracted) = fused;
         Layout {
             slots: slots.into_iter().collect(),
             reductions: reductions.into_iter().collect(),
