@@ -111,8 +111,8 @@ pub mod cuda {
 pub mod neighbors {
     pub use madelung_neighbors::{
         CooArrays, Coordinate, Cutoff, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, Form,
-        HashGrid, ListArrays, Method, Nearest, NearestArrays, NeighborSearch, Options, Periodic, QueryPairs,
-        distances, neighbor_coo, registry,
+        HashGrid, KeptGrid, ListArrays, Method, Nearest, NearestArrays, NeighborSearch, Options, Periodic,
+        QueryPairs, distances, neighbor_coo, registry,
     };
 }
 

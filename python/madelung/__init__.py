@@ -12,8 +12,9 @@ from typing import Any
 
 from madelung import _arguments, _cuda, _native, units
 from madelung._cuda import check_device
+from madelung._grids import HashGrid
 
-__all__ = ["__version__", "check_device", "devices", "get_num_threads", "ops", "set_num_threads", "units"]
+__all__ = ["HashGrid", "__version__", "check_device", "devices", "get_num_threads", "ops", "set_num_threads", "units"]
 
 __version__: str = _native.version()
 

@@ -40,7 +40,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
     def knn(
         self, queries: ArrayLike, points: ArrayLike, k: int, cell: ArrayLike | None = None, pbc: Any = None, *,
-        query_batch_idx: ArrayLike | None = None, batch_idx: ArrayLike | None = None,
+        query_batch_idx: ArrayLike | None = None, batch_idx: ArrayLike | None = None, radius: float | None = None,
         order: ArrayLike | None = None, return_shifts: bool = False, return_vectors: bool = False,
         stream: Any = None,
     ) -> tuple[Array, ...]:
@@ -59,28 +59,33 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         CUDA: Nothing is waited for, but the number of systems that share one cell.
 
         Args:
-            queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real
+            queries: (M, 3), float32 or float64, anywhere; without a cell of any number of coordinates (up to three for
+                features, vectors and grids that are kept). Those of half precision are searched in float32, and real
                 results rounded back. CUDA: Not of half precision.
-            points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+            points: (N, 3), or as many coordinates as the queries, of their dtype, anywhere; they may be the queries. Or
+                a `HashGrid` of them, kept from call to call.
             k: how many points each query has, from 1 up.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
             pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. JAX: No traced array.
             query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees
                 the points of its own.
+            radius: largest distance of a point that counts, in L, or infinity: a query may then have fewer than k
+                points. None: each has k. JAX: A Python number.
             order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
             return_shifts, return_vectors: whether the images S and the vectors are returned too.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
             `indices` (M, k) int32 and `distances` (M, k), by distance, then index, then S; then, if asked for, shifts
-            (M, k, 3) int32 and vectors (M, k, 3), r_j − q_i + S · cell.
+            (M, k, 3) int32 and vectors (M, k, 3), r_j − q_i + S · cell. Behind the last point of a query, N in indices
+            and zero in the others.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also
-            where a query has fewer than k points: the message says how many.
+            where a query has fewer than k points, and `radius` is None: the message says how many.
         """
         return self._call(
-            around.knn, stream, queries, points, k, cell, pbc, query_batch_idx, batch_idx, order, return_shifts,
+            around.knn, stream, queries, points, k, cell, pbc, query_batch_idx, batch_idx, radius, order, return_shifts,
             return_vectors,
         )
 
@@ -106,9 +111,11 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         CUDA: Without `capacity` the call waits for the number of pairs.
 
         Args:
-            queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real
+            queries: (M, 3), float32 or float64, anywhere; without a cell of any number of coordinates (up to three for
+                features, vectors and grids that are kept). Those of half precision are searched in float32, and real
                 results rounded back. CUDA: Not of half precision.
-            points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+            points: (N, 3), or as many coordinates as the queries, of their dtype, anywhere; they may be the queries. Or
+                a `HashGrid` of them, kept from call to call.
             radius: largest distance of a point that counts, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
             pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. JAX: No traced array.
@@ -193,9 +200,11 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         one cell.
 
         Args:
-            queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real
+            queries: (M, 3), float32 or float64, anywhere; without a cell of any number of coordinates (up to three for
+                features, vectors and grids that are kept). Those of half precision are searched in float32, and real
                 results rounded back. CUDA: Not of half precision.
-            points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+            points: (N, 3), or as many coordinates as the queries, of their dtype, anywhere; they may be the queries. Or
+                a `HashGrid` of them, kept from call to call.
             features: (N, F), of the queries' dtype, or of half precision.
             radius: largest distance of a point that counts, in L. JAX: A Python number.
             sigma: length σ of the weight, one for all systems or (B,).
@@ -226,7 +235,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, queries: ArrayLike, points: ArrayLike, features: ArrayLike, k: int, sigma: float | ArrayLike,
         cell: ArrayLike | None = None, pbc: Any = None, *,
         weight: Literal["softmax", "gaussian", "inverse"] = "softmax", query_batch_idx: ArrayLike | None = None,
-        batch_idx: ArrayLike | None = None, order: ArrayLike | None = None, stream: Any = None,
+        batch_idx: ArrayLike | None = None, radius: float | None = None, order: ArrayLike | None = None,
+        stream: Any = None,
     ) -> Array:
         """Features of the k nearest points of each query, weighted by distance.
 
@@ -243,9 +253,11 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         CUDA: Derivatives by `call`. Nothing is waited for, but the number of systems that share one cell.
 
         Args:
-            queries: (M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real
+            queries: (M, 3), float32 or float64, anywhere; without a cell of any number of coordinates (up to three for
+                features, vectors and grids that are kept). Those of half precision are searched in float32, and real
                 results rounded back. CUDA: Not of half precision.
-            points: (N, 3), of the queries' dtype, anywhere. They may be the queries.
+            points: (N, 3), or as many coordinates as the queries, of their dtype, anywhere; they may be the queries. Or
+                a `HashGrid` of them, kept from call to call.
             features: (N, F), of the queries' dtype, or of half precision.
             k: how many points each query has, from 1 up.
             sigma: length σ of the weight, one for all systems or (B,).
@@ -255,19 +267,21 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 never vanish together.
             query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees
                 the points of its own.
+            radius: largest distance of a point that counts, in L, or infinity: a query may then have fewer than k
+                points. None: each has k. JAX: A Python number.
             order: (N,), what `spatial_order` gives for the points, or gave before they moved: it saves time alone.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
-            (M, F), Σ w f / Σ w over the k nearest points of each query.
+            (M, F), Σ w f / Σ w over the k nearest points of each query, zero for one without a point.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name. ValueError also
-            where a query has fewer than k points: the message says how many.
+            where a query has fewer than k points, and `radius` is None: the message says how many.
         """
         return self._call(
             around.knn_aggregate, stream, queries, points, features, k, sigma, cell, pbc, weight, query_batch_idx,
-            batch_idx, order,
+            batch_idx, radius, order,
         )
 
     @overload
@@ -1436,7 +1450,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         others. Without a capacity the call waits once, for the number of pairs; with one it waits for nothing.
 
         Args:
-            positions: (N, 3), float32 or float64, anywhere: they need not lie inside the cell.
+            positions: (N, 3), or without a cell (N, 2) or (N, 1), float32 or float64, anywhere: they need not lie
+                inside the cell.
             cutoff: in the unit of the positions. Several numbers in a tuple, for a list each, from one search; with
                 `types` (T, T), for two types each, and 0 where they are no pair. JAX: Python numbers.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.

@@ -32,15 +32,6 @@ def jax_scratch(
     operands: Sequence[tuple[str, Sequence[int]]],
     results: Sequence[tuple[str, Sequence[int]]],
 ) -> int: ...
-def pair_distances(
-    positions: npt.NDArray[np.float64],
-    cell: npt.NDArray[np.float64],
-    batch_idx: npt.NDArray[np.int32],
-    systems: int,
-    ptr: npt.NDArray,
-    columns: npt.NDArray,
-    shifts: npt.NDArray,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]: ...
 def neighbor_rows(
     index: npt.NDArray, columns: npt.NDArray, images: npt.NDArray, atoms: int, packed: bool
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
@@ -234,3 +225,18 @@ class Straight:
         derived: tuple[Any, Sequence[Any]] | None,
     ) -> Straight: ...
     def __call__(self, given: tuple[Any, ...], stream: DeviceStream | None = None) -> Any: ...
+
+class Grid:
+    def __new__(
+        cls,
+        points: npt.NDArray,
+        cell: npt.NDArray,
+        pbc: npt.NDArray[np.int32],
+        axes: int,
+        batch_idx: npt.NDArray[np.int32],
+        systems: int,
+    ) -> Grid: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def order(self) -> npt.NDArray[np.int32]: ...

@@ -213,8 +213,8 @@ class Op:
             elif i.part != "real" and tensor.dtype not in self.integers.values():
                 int32, int64 = self.integers.values()
                 raise ValueError(f"`{i.name}`: expected {int32} or {int64}, got {tensor.dtype}")
-            if i.part in ("others", "shifts"):
-                # Of rows, or of clusters.
+            if i.part in ("ptr", "others", "shifts"):
+                # Offsets or ranges of rows; of rows, or of clusters.
                 axes = (1, 2)
             else:
                 axes = (len(arg["shape"]) if i.part in ("real", "ints") else 1,)

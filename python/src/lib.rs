@@ -9,6 +9,7 @@ mod device;
 mod dlpack;
 mod electrostatics;
 mod graph;
+mod grids;
 mod jax;
 mod kernels;
 mod lists;
@@ -42,13 +43,15 @@ mod _native {
     #[pymodule_export]
     use super::graph::DeviceGraph;
     #[pymodule_export]
+    use super::grids::Grid;
+    #[pymodule_export]
     use super::jax::{jax_handlers, jax_scratch};
     #[pymodule_export]
     use super::kernels::{
         kernel_functions, kernel_op, kernels, law_ops, library_kernels, lowered_kernels, torch_kernel_ops,
     };
     #[pymodule_export]
-    use super::lists::{full_list, neighbor_rows, pair_distances};
+    use super::lists::{full_list, neighbor_rows};
     #[pymodule_export]
     use super::machine_code::{
         has_machine_code, install_machine_code, kernel_llvm, kernel_parts, machine_code_name,

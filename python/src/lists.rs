@@ -1,11 +1,10 @@
 //! Neighbour lists as arguments, in any form.
 
 use madelung::backend::pool::Threads;
-use madelung::batch::Batch;
 use madelung::pairs::{Kind, Neighbors as FoundList, PairList};
 use madelung::{Error, Result};
 use numpy::ndarray::{Array1, Array2};
-use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -111,31 +110,6 @@ pub(crate) fn full_list<'py>(
     })?;
     let arrays = [given(py, ptr), given(py, Array1::from_vec(columns)), given(py, rows_of_three(shifts))];
     PyTuple::new(py, arrays)
-}
-
-/// Lengths (P,) and vectors (P, 3) of the pairs of a list. `cell`: none, one, or one for each system.
-#[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the arrays of a list and of its atoms")]
-pub(crate) fn pair_distances<'py>(
-    py: Python<'py>,
-    positions: PyReadonlyArray2<'py, f64>,
-    cell: PyReadonlyArray3<'py, f64>,
-    batch_idx: PyReadonlyArray1<'py, i32>,
-    systems: usize,
-    ptr: Numbers<'py>,
-    columns: Numbers<'py>,
-    shifts: Numbers<'py>,
-) -> PyResult<Bound<'py, PyTuple>> {
-    let (r, cells, of) = (triples(&positions)?, elements(&cell)?, elements(&batch_idx)?);
-    let views = [ptr.view()?, columns.view()?, shifts.view()?];
-    let (distances, vectors) = compute(py, || {
-        let cells = (!cells.is_empty()).then_some(cells.as_chunks().0.as_chunks().0);
-        let batch = Batch::from_idx(of, Some(systems))?;
-        let list = FoundList::from_arrays(views.each_ref(), r.len(), Kind::Full, true)?;
-        let pool = Threads::shared();
-        madelung::neighbors::distances(r, cells, &batch, &list.rows(pool), pool)
-    })?;
-    PyTuple::new(py, [given(py, Array1::from_vec(distances)), given(py, rows_of_three(vectors))])
 }
 
 /// Offsets as int32.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import madelung
 import madelung.jax as mj
 import madelung.numpy as mn
 import madelung.torch as mt
@@ -155,6 +157,7 @@ WRONG = [
     ({"queries": np.zeros((3, 3), np.float32)}, (ValueError, TypeError), "`queries`: expected .*float64"),
     ({"queries": np.full((1, 3), np.nan)}, ValueError, "`queries`: expected finite coordinates"),
     ({"points": np.zeros((3, 4))}, ValueError, r"`points`: expected shape \(N, 3\)"),
+    ({"points": np.zeros(3)}, ValueError, r"`points`: expected shape \(N, 3\)"),
     ({"points": np.full((5, 3), np.inf)}, ValueError, "`points`: expected finite coordinates"),
     ({"cell": np.ones((3, 3))}, ValueError, "`cell`"),
     ({"pbc": True}, ValueError, "`cell`: expected lattice vectors for the periodic axes"),
@@ -189,3 +192,162 @@ def test_wrong_arguments_are_named(space: str, change: dict[str, Any], error: An
     name = "`(queries|points)`" if "queries" in change else text.split(":")[0].rstrip("`")
     with pytest.raises(Exception, match=name):
         call(space, **(good | change))
+
+
+@spaces
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("periodic", [False, True])
+def test_fewer_points_than_k_within_a_radius(space: str, dtype: Any, periodic: bool) -> None:
+    g = np.random.default_rng(11)
+    cell = np.array([[3.0, 0.0, 0.0], [0.5, 2.8, 0.0], [0.0, -0.4, 3.1]], dtype)
+    points, queries = (g.random((n, 3)).astype(dtype) * dtype(3.0) for n in (40, 30))
+    axes = [periodic] * 3
+    given: dict[str, Any] = {"cell": cell, "pbc": axes} if periodic else {}
+    _, reached, _ = brute_force(queries, points, 12, cell, axes)
+    for radius in (0.4, 0.8, 1.1, float(reached[3, 5]) * (1 + 1e-6)):
+        j, d, s, v = call(
+            space, queries, points, 12, radius=radius, return_shifts=True, return_vectors=True, **given
+        )
+        wanted_j, wanted_d, wanted_s = brute_force(queries, points, 12, cell, axes)
+        inside = wanted_d <= radius
+        assert 0 < inside.sum() < inside.size
+        np.testing.assert_array_equal(j, np.where(inside, wanted_j, len(points)))
+        np.testing.assert_array_equal(s, np.where(inside[..., None], wanted_s, 0))
+        np.testing.assert_allclose(d, np.where(inside, wanted_d, 0.0), atol=1e-12 if dtype == np.float64 else 4e-6)
+        np.testing.assert_allclose(np.linalg.norm(v, axis=-1), d, rtol=1e-6, atol=1e-12)
+
+
+@spaces
+def test_systems_with_fewer_points_than_k(space: str) -> None:
+    points = np.array([[0.0, 0, 0], [1, 0, 0], [5, 5, 5], [5, 5, 7], [5, 5, 6]])
+    of_points, queries, of_queries = np.array([0, 0, 2, 2, 2]), np.zeros((4, 3)), np.array([0, 1, 2, 3])
+    batches = {"query_batch_idx": of_queries, "batch_idx": of_points}
+    j, d = call(space, queries, points, 3, radius=np.inf, **batches)
+    assert j.tolist() == [[0, 1, 5], [5, 5, 5], [2, 4, 3], [5, 5, 5]]
+    np.testing.assert_allclose(d[0], [0, 1, 0])
+    np.testing.assert_allclose(d[2], np.sqrt([75, 86, 99]))
+    text = "`k`: expected at most 2, the points that query 0 has, or a radius, got 3"
+    with pytest.raises((ValueError, RuntimeError), match=text):
+        call(space, queries, points, 3, **batches)
+    j, _ = call(space, queries, np.zeros((0, 3)), 2, radius=np.inf)
+    assert j.tolist() == [[0, 0]] * 4
+
+
+@spaces
+@pytest.mark.parametrize("axes", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_points_of_any_number_of_coordinates(space: str, axes: int, dtype: Any) -> None:
+    g = np.random.default_rng(axes)
+    points, queries = (g.normal(size=(n, axes)).astype(dtype) for n in (300, 50))
+    of_points, of_queries = np.repeat([0, 1, 2], [100, 197, 3]), np.repeat([0, 1, 2, 3], [20, 19, 10, 1])
+    d = np.linalg.norm(points.astype(float) - queries[:, None], axis=-1)
+    d[of_queries[:, None] != of_points] = np.inf
+    batches, order, tight = {"query_batch_idx": of_queries, "batch_idx": of_points}, np.argsort(d, axis=1), 1e-14
+    if dtype == np.float32:
+        tight = 2e-6
+    j, found = call(space, queries[:39], points, 7, query_batch_idx=of_queries[:39], batch_idx=of_points, radius=np.inf)
+    np.testing.assert_array_equal(j, order[:39, :7])
+    np.testing.assert_allclose(found, np.sort(d, axis=1)[:39, :7], rtol=tight)
+    radius = float(np.median(np.sort(d, axis=1)[:39, 3])) * (1.0 + 1e-5)
+    j, found = call(space, queries, points, 7, radius=radius, **batches)
+    near = np.sort(d, axis=1)[:, :7]
+    assert 0 < (near <= radius).sum() < near.size
+    np.testing.assert_array_equal(j, np.where(near <= radius, order[:, :7], len(points)))
+    np.testing.assert_allclose(found, np.where(near <= radius, near, 0.0), rtol=tight)
+    module, array = NAMESPACES[space]
+    given = {name: array(x) for name, x in batches.items()}
+    ptr, j, found = map(np.asarray, module.radius(array(queries), array(points), radius, **given))
+    i, wanted = np.nonzero(d <= radius)
+    np.testing.assert_array_equal(np.diff(ptr), np.bincount(i, minlength=len(queries)))
+    np.testing.assert_array_equal(j, wanted)
+    np.testing.assert_allclose(found, d[i, wanted], rtol=tight)
+    if axes != 3:
+        with pytest.raises(ValueError, match="`(queries|points)`: expected three coordinates with a cell"):
+            call(space, queries, points, 7, cell=np.eye(3, dtype=dtype))
+    if axes < 4:
+        j, v = call(space, queries[:9], points[:90], 7, return_vectors=True)[::2]
+        np.testing.assert_allclose(v, points[j] - queries[:9, None], rtol=0, atol=tight)
+    else:
+        with pytest.raises(ValueError, match="`return_vectors`: expected False for points of more than three"):
+            call(space, queries, points, 3, return_vectors=True)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3, 4, 8])
+def test_derivatives_of_padded_rows_of_any_number_of_coordinates(axes: int) -> None:
+    g = np.random.default_rng(3)
+    q, r = (torch.tensor(g.normal(size=(n, axes)), requires_grad=True) for n in (6, 9))
+    # Between two distances that are far apart, so that no difference moves a point across.
+    every = torch.cdist(q, r).detach().flatten().sort().values[15:35]
+    at = every.diff().argmax()
+    radius = float(every[at : at + 2].mean())
+
+    def both(q: Any, r: Any) -> Any:
+        found = mt.knn(q, r, 5, radius=radius, return_vectors=axes < 4)
+        ptr, _, within = mt.radius(q, r, radius)
+        assert 0 < int((found[0] == 9).sum()) < found[0].numel() and ptr[-1] > 0
+        return (*found[1:], within)
+
+    assert torch.autograd.gradcheck(both, (q, r))
+    assert torch.autograd.gradgradcheck(both, (q, r))
+    checked = lambda q, r: mj.knn(q, r, 5, radius=radius)[1]  # noqa: E731
+    check_jax(checked, (jnp.asarray(q.detach().numpy()), jnp.asarray(r.detach().numpy())))
+
+
+@spaces
+def test_a_distance_is_a_radius_that_has_its_point(space: str) -> None:
+    g = np.random.default_rng(5)
+    module, array = NAMESPACES[space]
+    for dtype in (np.float64, np.float32):
+        points = array((g.random((300, 3)) * 9).astype(dtype))
+        queries = points[:40]
+        _, d = module.knn(queries, points, 6)
+        for i in range(40):
+            ptr, _, found = module.radius(queries[i : i + 1], points, float(d[i, 5]))
+            assert int(ptr[1]) == 6 and float(found.max()) == float(d[i, 5])
+
+
+@spaces
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_grid_is_kept(space: str, dtype: Any) -> None:
+    g = np.random.default_rng(9)
+    module, array = NAMESPACES[space]
+    points, queries = ((g.random((n, 3)) * 5).astype(dtype) for n in (500, 60))
+    cell, of = np.stack([4 * np.eye(3), 5 * np.eye(3)]).astype(dtype), np.repeat([0, 1], [200, 300])
+    of_queries = np.repeat([0, 1], 30)
+    q, r, h = map(array, (queries, points, cell))
+    features, sigma = array(g.random((500, 3)).astype(dtype)), 0.7
+    plain = {"cell": h, "batch_idx": array(of), "query_batch_idx": array(of_queries)}
+    grid, own = madelung.HashGrid(r, h, batch_idx=array(of)), {"query_batch_idx": array(of_queries)}
+    for _ in range(2):
+        for one, other in [
+            (module.knn(q, r, 5, **plain), module.knn(q, grid, 5, **own)),
+            (module.radius(q, r, 1.1, **plain), module.radius(q, grid, 1.1, **own)),
+            (
+                [module.radius_aggregate(q, r, features, 1.1, sigma, **plain)],
+                [module.radius_aggregate(q, grid, features, 1.1, sigma, **own)],
+            ),
+            (
+                [module.knn_aggregate(q, r, features, 5, sigma, **plain)],
+                [module.knn_aggregate(q, grid, features, 5, sigma, **own)],
+            ),
+        ]:
+            for x, y in zip(one, other):
+                np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-6 if dtype == np.float32 else 1e-14)
+    assert pickle.loads(pickle.dumps(grid)).points.shape == (500, 3)
+    with pytest.raises(ValueError, match="`cell`: expected None with a `HashGrid`"):
+        module.knn(q, grid, 5, **plain)
+
+
+def test_a_grid_that_is_stale_is_refused() -> None:
+    points = torch.rand(50, 3, dtype=torch.float64)
+    grid = madelung.HashGrid(points)
+    mt.knn(points[:3], grid, 2)
+    points += 1.0
+    with pytest.raises(ValueError, match="`points`: expected those that the grid was made of"):
+        mt.knn(points[:3], grid, 2)
+    own = np.random.default_rng(0).random((50, 3))
+    grid = madelung.HashGrid(own)
+    before = mn.knn(own[:3], grid, 2)[1]
+    own += 1.0
+    np.testing.assert_array_equal(mn.knn(own[:3] - 1.0, grid, 2)[0][:, 0], [0, 1, 2])
+    assert np.abs(before[:, 0]).max() == 0.0

@@ -1,9 +1,12 @@
 """Neighbour lists against a slow search in NumPy."""
 
+import importlib
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from scipy.spatial import cKDTree
 
 from madelung.numpy import neighbor_list
@@ -242,3 +245,37 @@ def test_atoms_a_hundred_thousand_boxes_away():
     assert np.array_equal(ptr, far[1])
     assert np.array_equal(shifts + boxes[pairs[0]] - boxes[pairs[1]], far[2])
     assert np.array_equal(distances, far[3])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("space", ["numpy", "torch", "jax"])
+def test_no_distance_of_a_list_is_at_its_cutoff(space, dtype, double_precision):
+    module, array = importlib.import_module(f"madelung.{space}"), {"numpy": np.asarray, "torch": torch.as_tensor}.get(space)
+    array = array or jnp.asarray
+    g = np.random.default_rng(1)
+    cell = array(CELLS["triclinic"].astype(dtype))
+    r = array((30.0 + 6.0 * g.random((60, 3))).astype(dtype))
+
+    def distances(cutoff, **options):
+        return np.asarray(module.neighbor_list(r, cutoff, cell, return_distances=True, **options)[3])
+
+    every = distances(3.0)
+    for n, d in enumerate(every[:: len(every) // 60]):
+        found = distances(float(d), half_fill=False, method=("cell_list", "brute_force")[n % 2])
+        assert (found < d).all() and len(found) == (every < d).sum()
+
+
+def test_positions_on_a_line_and_in_a_plane():
+    g = np.random.default_rng(2)
+    for axes in (1, 2):
+        r = g.random((80, axes)) * 5
+        pairs, ptr, shifts, d, v = neighbor_list(r, 1.2, return_distances=True, return_vectors=True)
+        difference = r - r[:, None]
+        length = np.linalg.norm(difference, axis=-1)
+        i, j = np.nonzero((length < 1.2) & ~np.eye(80, dtype=bool))
+        np.testing.assert_array_equal(pairs, [i, j])
+        np.testing.assert_allclose(d, length[i, j], rtol=1e-14)
+        np.testing.assert_allclose(v, difference[i, j], rtol=0, atol=1e-15)
+        assert not shifts.any() and ptr[-1] == len(i)
+    with pytest.raises(ValueError, match="`positions`: expected three coordinates with a cell"):
+        neighbor_list(r, 1.2, np.eye(3))

@@ -109,7 +109,6 @@ NONSENSE = {
     "host_call": ((np.zeros((2, 3)), 1.0, None, None, None, None), TypeError),
     "miller_indices": ((None, "a"), TypeError),
     "neighbor_rows": ((np.zeros((2, 3)), None, 1.0, "a", True), TypeError),
-    "pair_distances": ((None, "a"), TypeError),
     "set_threads": ((-1,), OverflowError),
 }
 """Arguments that no call of the package gives, and the error: the compiled part says so and goes on."""

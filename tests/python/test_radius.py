@@ -140,6 +140,37 @@ def test_systems_of_a_batch_are_apart(space: str) -> None:
 
 
 @spaces
+def test_systems_without_points_or_queries(space: str) -> None:
+    x = np.random.default_rng(4).random((6, 3))
+    of = np.array([0, 0, 0, 1, 1, 1], np.int32)
+    alone = call(space, "radius", x[:3], x[:3], 2.0)
+    ptr, indices, distances = call(space, "radius", x, x[:3], 2.0, query_batch_idx=of, batch_idx=of[:3])
+    np.testing.assert_array_equal(ptr, [*alone[0], 9, 9, 9])
+    np.testing.assert_array_equal(indices, alone[1])
+    np.testing.assert_array_equal(distances, alone[2])
+    ptr, *_ = call(space, "radius", x[:3], x, 2.0, query_batch_idx=of[:3], batch_idx=of)
+    np.testing.assert_array_equal(ptr, alone[0])
+    ptr, *_ = call(space, "radius", x, x[:0], 2.0, query_batch_idx=of, batch_idx=of[:0])
+    assert not ptr.any()
+    features = np.arange(6.0).reshape(3, 2)
+    module, array = NAMESPACES[space]
+    q, r, f, of_q, of_r = map(array, (x, x[:3], features, of, of[:3]))
+    out = np.asarray(module.radius_aggregate(q, r, f, 2.0, 0.5, query_batch_idx=of_q, batch_idx=of_r))
+    assert not out[3:].any() and out[:3].all()
+
+
+@spaces
+def test_energies_of_trailing_systems_without_atoms(space: str) -> None:
+    """The number of systems is that of the cells, which are zero for systems without periodic axes."""
+    module, array = NAMESPACES[space]
+    r, q, of, h = (
+        array(x) for x in (np.eye(3), np.array([1.0, -1.0, 2.0]), np.array([0, 0, 2], np.int32), np.zeros((5, 3, 3)))
+    )
+    energies = np.asarray(module.coulomb(r, q, cell=h, batch_idx=of, energy_reduction="system"))
+    np.testing.assert_allclose(energies, [-1.0 / np.sqrt(2.0), 0, 0, 0, 0])
+
+
+@spaces
 def test_an_order_in_space_changes_no_result(space: str) -> None:
     g = np.random.default_rng(5)
     q, r, cells = g.random((40, 3)) * 4, g.random((90, 3)) * 4, np.stack([4.0 * np.eye(3), 5.0 * np.eye(3)])
@@ -318,8 +349,10 @@ def test_ops_refuse_arrays_that_do_not_belong_together() -> None:
     ptr, columns, shifts = (x.astype(np.int32) for x in (np.arange(4), np.arange(3), np.zeros((3, 3))))
     cell, no_axes = 9.0 * np.eye(3)[None], np.zeros((0, 3), np.int32)
     calls = {
-        "radius_search": [r, r, cell, no_axes, np.arange(3, dtype=np.int32), of, of, 1.0, 0, -1],
-        "nearest": [r, r, cell, no_axes, np.arange(3, dtype=np.int32), of, of, 0, 2],
+        "radius_search": [r, r, cell, no_axes, np.arange(3, dtype=np.int32), of, of, 1.0, 0, 0, -1],
+        "nearest": [r, r, cell, no_axes, np.arange(3, dtype=np.int32), of, of, 0.0, 0, 0, 2],
+        "points_within": [r, r, of, 1, of, 1, 1.0, -1],
+        "nearest_points": [r, r, of, 1, of, 1, 0.0, 2],
         "narrowed_pairs": [r, r, cell, np.ones((1, 1)), of, of, of, of, of, ptr, columns, shifts, 2, 1.0, -1],
     }
     calls["narrowed_pairs"][6] = np.arange(3, dtype=np.int32)

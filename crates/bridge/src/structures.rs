@@ -167,7 +167,7 @@ fn batch<'a>(
     Ok(Box::new(DeviceBatch::derived(widened(context, batch_idx, DType::I32)?, ptr)?))
 }
 
-/// List from its kind and whether this is known, `neighbor_ptr` (N + 1,), columns (P,) and images, (P, 3) or packed (P,); on
+/// List from its kind and whether this is known, `neighbor_ptr` (N + 1,) or where rows begin and end (2, N), columns (P,) and images, (P, 3) or packed (P,); on
 /// the host also in clusters: see [`Neighbors::from_arrays`].
 fn pairs<'a>(
     context: &Context<'_>,
@@ -183,7 +183,10 @@ fn pairs<'a>(
         return Err(Error::argument("neighbors", "a list that was made on the device", got));
     }
     let narrow = |view: &View<'a>| widened(context, view, DType::I32);
-    let list = if ptr.dtype() == DType::I32 && !ptr.is_empty() {
+    let list = if ptr.shape().len() == 2 {
+        let ranges = widened(context, ptr, DType::I64)?;
+        DevicePairs::from_ranges(ranges, narrow(others)?, narrow(shifts)?, columns, kind)?
+    } else if ptr.dtype() == DType::I32 && !ptr.is_empty() {
         // The check of the call widens the offsets.
         let wide = context.allocator.room(DType::I64, ptr.shape())?;
         DevicePairs::widened(ptr.clone(), wide, narrow(others)?, narrow(shifts)?, columns, kind)?

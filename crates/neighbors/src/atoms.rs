@@ -1,5 +1,6 @@
 //! The arguments that searches have in common.
 
+use crate::lattice::Precision;
 use madelung_core::array::{Data, Numbers, View};
 use madelung_core::op::{Arg, OpBuilder};
 use madelung_core::structure::{Batch, Structure};
@@ -64,8 +65,17 @@ impl<'a> Atoms<'a> {
         Ok(Self { positions, cell, pbc, batch, cutoff: 0.0 })
     }
 
+    /// The precision of the positions.
+    pub(crate) fn precision(&self) -> Precision {
+        Precision::of(self.positions.dtype())
+    }
+
+    pub(crate) fn batch_on_host(&self) -> Result<&'a Batch<'a>> {
+        self.batch.as_batch().ok_or_else(|| self.positions.place().elsewhere("positions"))
+    }
+
     pub(crate) fn on_host(&self) -> Result<OnHost<'a>> {
-        let batch = self.batch.as_batch().ok_or_else(|| self.positions.place().elsewhere("positions"))?;
+        let batch = self.batch_on_host()?;
         let positions = match self.positions.data() {
             Data::F64(elements) => elements.into(),
             _ if self.positions.dtype().is_real() => self.positions.to_f64()?.into(),

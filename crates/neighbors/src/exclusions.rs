@@ -4,7 +4,7 @@
 use crate::atoms::{Atoms, OnHost, wrong};
 use crate::coo::room;
 use crate::device;
-use crate::lattice::{Lattice, displacement, lattices, squared};
+use crate::lattice::{Lattice, Precision, displacement, lattices, squared};
 use crate::list::ListArrays;
 use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
@@ -82,7 +82,7 @@ fn exclusion_list(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
     }
     let OnHost { positions: r, cells, axes, batch } = atoms.on_host()?;
     let (r, n) = (r.as_chunks::<3>().0, positions.shape()[0]);
-    let lattices = lattices(cells.as_deref(), Some(&axes), batch.systems())?;
+    let lattices = lattices(cells.as_deref(), Some(&axes), batch.systems(), Precision::Double)?;
     let (pairs, shifts) = (pairs.to_i32("exclusions")?, shifts.to_i32("exclusions")?);
     let (pairs, shifts) = (pairs.as_chunks::<2>().0, shifts.as_chunks::<3>().0);
     let mut entries: Vec<Entry> = Vec::with_capacity(2 * pairs.len());

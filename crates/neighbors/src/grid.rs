@@ -7,7 +7,7 @@
 //! depend on the number of threads.
 
 use crate::atoms::{Atoms, wrong};
-use crate::lattice::{Lattice, lattices};
+use crate::lattice::{Lattice, Precision, lattices};
 use crate::near::{Cloud, Finder, Hit, MOST_IMAGES, Nearby, Vicinity, coordinates, in_order_of, order};
 use madelung_core::array::{Buffer, Place, View, collected, filled};
 use madelung_core::backend::Context;
@@ -78,7 +78,8 @@ impl HashGrid {
         pbc: Option<&[[bool; 3]]>,
         batch: Batch<'static>,
     ) -> Result<Self> {
-        let lattices = of_each(lattices(cell, pbc, batch.systems())?, batch.systems());
+        let lattices = lattices(cell, pbc, batch.systems(), Precision::Double)?;
+        let lattices = of_each(lattices, batch.systems());
         let nothing = Batch::from_ptr(vec![0; batch.systems() + 1])?;
         let points_of_none = Cloud::new(context, ("points", Buffer::default()), nothing, &lattices)?;
         let mut grid =
@@ -103,7 +104,8 @@ impl HashGrid {
         if order.is_empty() {
             return Self::build(context, points, cell, pbc, batch);
         }
-        let lattices = of_each(lattices(cell, pbc, batch.systems())?, batch.systems());
+        let lattices = lattices(cell, pbc, batch.systems(), Precision::Double)?;
+        let lattices = of_each(lattices, batch.systems());
         let order = batch.rows_in_order("order", &order.to_i32("order")?)?;
         let given = coordinates(context, "points", points, batch.atoms())?;
         let sorted = in_order_of(context, &given, &order);
@@ -134,6 +136,13 @@ impl HashGrid {
     /// The batch of its points.
     pub fn batch(&self) -> &Batch<'static> {
         &self.batch
+    }
+
+    /// The point of each place in the order of space, (N,), counted within its system.
+    pub fn order(&self) -> Vec<i32> {
+        let ptr = self.batch.ptr();
+        let place = |(place, row): (usize, &i32)| row - ptr[self.batch.of(place)];
+        collected(self.order.iter().enumerate().map(place))
     }
 
     /// The number of its points.
@@ -193,8 +202,9 @@ impl HashGrid {
         radius: f64,
     ) -> Result<(Vec<i32>, Vicinity)> {
         check_radius(radius, &self.batch, &self.lattices)?;
+        let lattices = in_precision_of(queries, &self.lattices);
         let (order, queries) = self.placed(context, queries, batch)?;
-        let (points, lattices) = (Arc::clone(&self.points), Arc::clone(&self.lattices));
+        let points = Arc::clone(&self.points);
         Ok((order, Vicinity { queries, points, lattices, radius, cpu: cpu(context) }))
     }
 
@@ -212,21 +222,25 @@ impl HashGrid {
     }
 
     /// The `k` nearest points of each of `queries` (M, 3), images counted as points of their own, by distance, then
-    /// index, then S. Where a system has fewer (open along all axes, or without points), the rest is `fill_value`, and
-    /// without one that is an error.
+    /// index, then S. Where there are fewer within `radius` (which may be infinity), the rest is `fill_value`, and without one
+    /// that is an error.
     ///
     /// # Errors
-    /// `queries` and `batch_idx`, as [`HashGrid::query`]; `k`, where there are fewer points and no fill value;
-    /// `fill_value`, where it is the index of a point.
+    /// `queries` and `batch_idx`, as [`HashGrid::query`]; `k`, where there are fewer points and no fill value; `radius`, where
+    /// it is negative or NaN; `fill_value`, where it is the index of a point.
     pub fn nearest(
         &self,
         context: &Context<'_>,
         queries: &View<'_>,
         batch: &Batch<'_>,
         k: usize,
+        radius: f64,
         fill_value: Option<i32>,
     ) -> Result<Nearest> {
         let m = batch.atoms();
+        if !(radius >= 0.0) {
+            return Err(Error::argument("radius", "a number ≥ 0", radius.to_string()));
+        }
         if let Some(fill) =
             fill_value.filter(|fill| usize::try_from(*fill).is_ok_and(|fill| fill < self.len()))
         {
@@ -241,14 +255,16 @@ impl HashGrid {
         caught(
             || "k".into(),
             || {
+                let lattices = &*in_precision_of(queries, &self.lattices);
                 let (order, queries) = self.placed(context, queries, batch)?;
-                let (numbers, lattices) = (&*self.order, &*self.lattices);
+                let numbers = &*self.order;
                 let search = Nearby {
                     queries: &queries,
                     points: &self.points,
                     numbers,
                     lattices,
                     k,
+                    limit: radius,
                     cpu: cpu(context),
                 };
                 let (mut hits, mut found) = (filled(total, Hit::default()), filled(m, 0));
@@ -335,7 +351,8 @@ struct SortedGrid {
 pub(crate) fn sorted_grid(context: &Context<'_>, atoms: &Atoms<'_>) -> Result<Box<dyn PointGrid>> {
     let batch = atoms.batch.as_batch().ok_or_else(wrong)?;
     let (cells, pbc) = atoms.lattices()?;
-    let lattices = of_each(lattices(cells.as_deref(), Some(&pbc), batch.systems())?, batch.systems());
+    let lattices = lattices(cells.as_deref(), Some(&pbc), batch.systems(), Precision::Double)?;
+    let lattices = of_each(lattices, batch.systems());
     let given = coordinates(context, "points", atoms.positions, batch.atoms())?;
     let points = Cloud::new(context, ("points", given), batch.clone().into_owned(), &lattices)?;
     Ok(Box::new(SortedGrid { lattices, points: Arc::new(points) }))
@@ -359,7 +376,7 @@ impl PointGrid for SortedGrid {
             return Err(Error::argument("batch_idx", "the systems of the queries", "none"));
         };
         check_radius(search.radius, &self.points.batch, &self.lattices)?;
-        let (points, lattices) = (Arc::clone(&self.points), Arc::clone(&self.lattices));
+        let (points, lattices) = (Arc::clone(&self.points), in_precision_of(search.queries, &self.lattices));
         let given = coordinates(context, "queries", search.queries, batch.atoms())?;
         let queries = Cloud::new(context, ("queries", given), batch.clone().into_owned(), &lattices)?;
         let queries = Arc::new(queries);
@@ -533,6 +550,14 @@ impl Rows {
 pub(crate) fn of_each(found: Vec<Lattice>, systems: usize) -> Arc<[Lattice]> {
     let one = |b: usize| if found.len() == 1 { found[0].clone() } else { found[b].clone() };
     (0..systems).map(one).collect()
+}
+
+/// Lattices for distances from queries, in their precision.
+fn in_precision_of(queries: &View<'_>, lattices: &Arc<[Lattice]>) -> Arc<[Lattice]> {
+    match Precision::of(queries.dtype()) {
+        Precision::Double => Arc::clone(lattices),
+        precision => lattices.iter().map(|lattice| Lattice { precision, ..lattice.clone() }).collect(),
+    }
 }
 
 fn cpu(context: &Context<'_>) -> Cpu {

@@ -1,8 +1,8 @@
-//! The formulas, each once.
+//! The formulas, each once. Those of distances are rounded as the searches' own, so that no pair of a list is at its cutoff.
 
 madelung_core::kernels! {
     /// Vectors r_ij = r_j − r_i + S · cell and lengths of the entries of a list. Padding stays 0.
-    #[kernel]
+    #[kernel(rounded)]
     pub(crate) fn pair_vectors(
         i: Atom,
         positions: &[Vec3; Atom],
@@ -21,7 +21,7 @@ madelung_core::kernels! {
     }
 
     /// Vectors r_j − q_i + S · cell from queries to points, and their lengths. A length of zero has a derivative of zero.
-    #[kernel]
+    #[kernel(rounded)]
     pub(crate) fn point_vectors(
         i: Query,
         queries: &[Vec3; Query],
@@ -38,6 +38,27 @@ madelung_core::kernels! {
             let d = points[j] - queries[i] + shift * cell[b];
             let square = dot(d, d);
             vectors[p] = d;
+            distances[p] = if square > 0.0 { sqrt(square) } else { 0.0 };
+        }
+    }
+
+    /// Distances from queries to points of any number of coordinates. A distance of zero has a derivative of zero.
+    #[kernel(small)]
+    pub(crate) fn point_distances(
+        i: Query,
+        queries: &[[Real; Axis]; Query],
+        points: &[[Real; Axis]; Point],
+        query_batch_idx: &Batch<Query, System>,
+        batch_idx: &Batch<Point, System>,
+        pairs: &Pairs<Query, Point, Pair>,
+        distances: &mut [Real; Pair],
+    ) {
+        for (j, shift, p) in pairs.row(i) {
+            let mut square = 0.0;
+            for c in Axis {
+                let d = points[j][c] - queries[i][c];
+                square += d * d;
+            }
             distances[p] = if square > 0.0 { sqrt(square) } else { 0.0 };
         }
     }

@@ -1,8 +1,47 @@
 //! The lattice of one system as searches see it: periodic axes as given, open axes made up.
 
 use crate::boxes::Extent;
+use madelung_core::array::DType;
 use madelung_core::cell::Cell;
 use madelung_core::{Error, Result};
+use std::ops::{Add, Mul};
+
+/// Arithmetic of the distances that decide which points are pairs: that of the coordinates, in which the distances of pairs
+/// are computed too, so that none of a list is beyond its cutoff.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Precision {
+    #[default]
+    Double,
+    Single,
+}
+
+impl Precision {
+    /// The precision in which numbers of a dtype are computed with.
+    pub(crate) fn of(dtype: DType) -> Self {
+        if dtype == DType::F64 { Self::Double } else { Self::Single }
+    }
+
+    /// |r_j − r_i + S · cell|
+    pub(crate) fn distance(self, rows: &[[f64; 3]; 3], from: [f64; 3], to: [f64; 3], s: [i32; 3]) -> f64 {
+        if self == Self::Single {
+            let [from, to] = [from, to].map(|r| r.map(|x| x as f32));
+            let square = squared(displacement_in_single(rows, from, to, s));
+            // Others have no room in single precision.
+            if (1e-30..1e30).contains(&square) {
+                return square.sqrt().into();
+            }
+        }
+        squared(displacement(rows, from, to, s)).sqrt()
+    }
+
+    /// The nearest number.
+    pub(crate) fn rounded(self, x: f64) -> f64 {
+        match self {
+            Self::Double => x,
+            Self::Single => f64::from(x as f32),
+        }
+    }
+}
 
 /// Lattice vectors, and a frame of three independent vectors that contains the periodic ones.
 #[derive(Clone, Debug)]
@@ -19,6 +58,7 @@ pub(crate) struct Lattice {
     pub heights: [f64; 3],
     /// The largest ratio of a point's components along the frame to its length.
     pub skew: f64,
+    pub precision: Precision,
 }
 
 impl Lattice {
@@ -30,6 +70,7 @@ impl Lattice {
         inverse: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         heights: [1.0; 3],
         skew: 1.0,
+        precision: Precision::Double,
     };
 
     /// A lattice from a cell whose rows along open axes may be any finite numbers, zero included. `whose` names the
@@ -69,6 +110,7 @@ impl Lattice {
             inverse: std::array::from_fn(|i| std::array::from_fn(|k| checked.inverse()[(i, k)])),
             heights,
             skew: (0..3).map(|k| norm(frame[k]) / heights[k]).fold(1.0, f64::max),
+            precision: Precision::Double,
         })
     }
 
@@ -102,15 +144,26 @@ impl Lattice {
         translation(&self.rows, s)
     }
 
-    /// The largest error of a length computed from wrapped coordinates against that from the coordinates given, where
-    /// none of these passes `largest` and lengths beyond `cutoff` do not matter.
+    /// |r_j − r_i + S · cell|, in the precision of the coordinates.
+    pub(crate) fn distance(&self, from: [f64; 3], to: [f64; 3], s: [i32; 3]) -> f64 {
+        self.precision.distance(&self.rows, from, to, s)
+    }
+
+    /// The largest error of a length computed from wrapped coordinates against that from the coordinates given, in their
+    /// precision, where none of these passes `largest` and lengths beyond `cutoff` do not matter.
     pub(crate) fn slack(&self, largest: f64, cutoff: f64) -> f64 {
         let lengths: f64 = self.rows.iter().map(|&a| norm(a)).sum();
-        (0.5f64).powi(43) * self.skew * (largest + cutoff + lengths)
+        // Some dozen roundings, of 2⁻⁵³ or 2⁻²⁴.
+        let unit = match self.precision {
+            Precision::Double => (0.5f64).powi(43),
+            Precision::Single => (0.5f64).powi(18),
+        };
+        unit * self.skew * (largest + cutoff + lengths)
     }
 }
 
-/// One lattice for all systems, or one for each. Without `pbc` all axes of a cell are periodic; without `cell` none are.
+/// One lattice for all systems, or one for each, for points of a precision. Without `pbc` all axes of a cell are periodic;
+/// without `cell` none are.
 ///
 /// # Errors
 /// `cell` and `pbc`, where their number is neither 1 nor that of the systems; `cell`, where it is missing for a periodic
@@ -119,6 +172,7 @@ pub(crate) fn lattices(
     cell: Option<&[[[f64; 3]; 3]]>,
     pbc: Option<&[[bool; 3]]>,
     systems: usize,
+    precision: Precision,
 ) -> Result<Vec<Lattice>> {
     for (name, given) in [("cell", cell.map(<[_]>::len)), ("pbc", pbc.map(<[_]>::len))] {
         if let Some(given) = given.filter(|&given| given != 1 && given != systems) {
@@ -130,7 +184,7 @@ pub(crate) fn lattices(
         if pbc.is_some_and(|pbc| pbc.iter().flatten().any(|&periodic| periodic)) {
             return Err(Error::argument("cell", "lattice vectors for the periodic axes", "no cell"));
         }
-        return Ok(vec![Lattice::OPEN]);
+        return Ok(vec![Lattice { precision, ..Lattice::OPEN }]);
     };
     let pbc = pbc.unwrap_or(&[[true; 3]]);
     if cells.is_empty() || pbc.is_empty() {
@@ -139,7 +193,8 @@ pub(crate) fn lattices(
     (0..cells.len().max(pbc.len()))
         .map(|b| {
             let whose = if cells.len() > 1 { format!(" for system {b}") } else { String::new() };
-            Lattice::new(&cells[b.min(cells.len() - 1)], pbc[b.min(pbc.len() - 1)], &whose)
+            let lattice = Lattice::new(&cells[b.min(cells.len() - 1)], pbc[b.min(pbc.len() - 1)], &whose)?;
+            Ok(Lattice { precision, ..lattice })
         })
         .collect()
 }
@@ -156,8 +211,19 @@ pub(crate) fn displacement(rows: &[[f64; 3]; 3], from: [f64; 3], to: [f64; 3], s
     std::array::from_fn(|k| (to[k] - from[k]) + t[k])
 }
 
+/// [`displacement`], computed in single precision.
+pub(crate) fn displacement_in_single(
+    rows: &[[f64; 3]; 3],
+    from: [f32; 3],
+    to: [f32; 3],
+    s: [i32; 3],
+) -> [f32; 3] {
+    let (rows, s) = (rows.map(|row| row.map(|x| x as f32)), s.map(|n| n as f32));
+    std::array::from_fn(|k| (to[k] - from[k]) + (s[0] * rows[0][k] + s[1] * rows[1][k] + s[2] * rows[2][k]))
+}
+
 /// |v|²
-pub(crate) fn squared(v: [f64; 3]) -> f64 {
+pub(crate) fn squared<T: Copy + Add<Output = T> + Mul<Output = T>>(v: [T; 3]) -> T {
     v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
 }
 

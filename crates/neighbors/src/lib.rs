@@ -6,6 +6,7 @@
 //! method against.
 
 pub mod aggregate;
+mod anywhere;
 mod atoms;
 mod boxes;
 mod closest;
@@ -13,6 +14,7 @@ mod coo;
 pub mod device;
 mod exclusions;
 pub mod grid;
+mod kept;
 mod kernels;
 mod lattice;
 mod list;
@@ -34,6 +36,7 @@ pub use device::{
     Periodic, QueryPairs, neighbor_coo,
 };
 pub use grid::{HashGrid, Nearest};
+pub use kept::KeptGrid;
 pub use list::{
     Coordinate, Cutoff, Form, ListArrays, Method, NeighborSearch, Options, brute_force, distances,
     find_neighbors, neighbor_list,

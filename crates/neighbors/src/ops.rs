@@ -1,7 +1,7 @@
 //! The ops, each declared once.
 
 use crate::aggregate::{AVERAGED, NORMALISED, WEIGHTS};
-use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS, POINT_VECTORS, UPRIGHT_CELLS};
+use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS, POINT_DISTANCES, POINT_VECTORS, UPRIGHT_CELLS};
 use crate::list::coincident_pair;
 use crate::segments;
 use madelung_core::op::{Arg, Op, OpBuilder, Registry};
@@ -12,15 +12,22 @@ use std::sync::OnceLock;
 
 /// Every kernel of this crate, for those who compile or check their text.
 pub fn kernels() -> Vec<&'static Kernel> {
-    let mut all =
-        vec![&PAIR_VECTORS, &PAIR_DIFFERENCES, &POINT_VECTORS, &UPRIGHT_CELLS, &NORMALISED, &AVERAGED];
+    let mut all = vec![
+        &PAIR_VECTORS,
+        &PAIR_DIFFERENCES,
+        &POINT_VECTORS,
+        &POINT_DISTANCES,
+        &UPRIGHT_CELLS,
+        &NORMALISED,
+        &AVERAGED,
+    ];
     all.extend(WEIGHTS.iter().flat_map(|weight| [weight.around, weight.listed]));
     all.extend(segments::KERNELS);
     all
 }
 
 /// The ops of this crate: `pair_vectors`, the vectors and lengths of the pairs of a list, `pair_differences`, the
-/// vectors alone, `point_vectors`, those from queries to points, `upright_cells`, the cells of slabs, and `segment_sum`, `segment_mean`, `segment_max`,
+/// vectors alone, `point_vectors`, those from queries to points, `point_distances`, lengths alone, of points of any number of coordinates, `upright_cells`, the cells of slabs, and `segment_sum`, `segment_mean`, `segment_max`,
 /// `segment_softmax` and `segment_dot`, over the entries of sorted segments.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
@@ -46,6 +53,15 @@ fn declare() -> Result<Registry> {
         .output("distances", &["Pair"])
         .step(&POINT_VECTORS)
         .build()?;
+    let point_distances = Op::new("madelung", "point_distances", 1)
+        .real("queries", &["Query", "Axis"])
+        .real("points", &["Point", "Axis"])
+        .batch("query_batch_idx", "Query", "System")
+        .batch("batch_idx", "Point", "System")
+        .pairs_between("pairs", "Query", "Point", "Pair")
+        .output("distances", &["Pair"])
+        .step(&POINT_DISTANCES)
+        .build()?;
     let upright_cells = Op::new("madelung", "upright_cells", 1)
         .real("cell", &["System", "3", "3"])
         .real("height", &["System"])
@@ -53,7 +69,7 @@ fn declare() -> Result<Registry> {
         .output("upright", &["System", "3", "3"])
         .step(&UPRIGHT_CELLS)
         .build()?;
-    let mut ops = vec![pair_vectors, pair_differences, point_vectors, upright_cells];
+    let mut ops = vec![pair_vectors, pair_differences, point_vectors, point_distances, upright_cells];
     for weight in WEIGHTS {
         ops.extend(weight.ops("madelung")?);
     }
@@ -65,7 +81,6 @@ fn vectors(op: OpBuilder) -> OpBuilder {
     op.real("positions", &["Atom", "3"])
         .real("cell", &["System", "3", "3"])
         .batch("atoms", "Atom", "System")
-        .lattice("positions", "cell", "atoms")
         .pairs_between("pairs", "Atom", "Atom", "Pair")
         .output("vectors", &["Pair", "3"])
 }

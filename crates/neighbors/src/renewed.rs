@@ -198,7 +198,8 @@ fn options(form: i64, in_clusters: bool) -> Options {
 fn whole(context: &Context<'_>, atoms: &Atoms<'_>, form: i64) -> Result<Neighbors<'static>> {
     let OnHost { positions, cells, axes, batch } = atoms.on_host()?;
     let (r, h, pool) = (positions.as_chunks().0, cells.as_deref(), context.threads());
-    find_neighbors(r, atoms.cutoff, h, Some(&axes), batch, &options(form, false), &pool)
+    let options = options(form, false).with_precision(atoms.precision());
+    find_neighbors(r, atoms.cutoff, h, Some(&axes), batch, &options, &pool)
 }
 
 /// The elements of some systems, where there is one for each.
@@ -227,7 +228,7 @@ fn renewed(
     }
     let (cells, axes) = (cells.map(|cells| of(&cells, chosen())), of(&axes, chosen()));
     let some = Batch::from_ptr(ptr)?;
-    let options = options(form, former.is_in_clusters());
+    let options = options(form, former.is_in_clusters()).with_precision(atoms.precision());
     let found = find_neighbors(&moved, atoms.cutoff, cells.as_deref(), Some(&axes), &some, &options, &pool);
     match found {
         Ok(found) if found.as_clusters().is_some() == former.is_in_clusters() => {

@@ -1,6 +1,7 @@
 //! The searches that frameworks call by name, each declared once: ops of integers, on the host and on a GPU.
 
 use crate::CooArrays;
+use crate::anywhere;
 use crate::atoms::{Atoms, OnHost, atoms, read};
 use crate::closest;
 use crate::coo::room;
@@ -28,7 +29,7 @@ use std::sync::OnceLock;
 /// the host.
 ///
 /// `nearest`, `spatial_order`, `point_order` and `query_order`: see [`closest`]. `radius_search` and `narrowed_pairs`: see
-/// [`within`]. `needs_rebuild`: see [`verlet`]; `renewed_neighbors`: see [`renewed`]. `exclusion_list`, `rows_without` and,
+/// [`within`]. `points_within` and `nearest_points`: see [`anywhere`]. `needs_rebuild`: see [`verlet`]; `renewed_neighbors`: see [`renewed`]. `exclusion_list`, `rows_without` and,
 /// on the host, `clusters_without`: see [`exclusions`].
 ///
 /// The searches take positions, cells (0, 1 or B), their periodic axes (rows for each system or one for all, or without a row the
@@ -71,6 +72,8 @@ fn declare() -> Result<Registry> {
         renewed::declare()?,
         within::declare()?,
         within::declare_narrowed()?,
+        anywhere::declare_within()?,
+        anywhere::declare_nearest()?,
         exclusions::declare_list()?,
         exclusions::declare_rows()?,
         exclusions::declare_clusters()?,
@@ -86,6 +89,7 @@ fn neighbor_search(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>
         2 => options.with_method(Method::BruteForce),
         _ => options,
     };
+    let options = options.with_precision(atoms.precision());
     let found = if let (Some(cuda), Some(batch)) =
         (context.backend.as_any().downcast_ref::<Cuda>(), atoms.batch.as_device_batch())
     {
@@ -136,6 +140,7 @@ fn find_neighbors(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
         1 => Options::full().with_form(Form::Clusters),
         _ => Options::full(),
     };
+    let options = options.with_precision(atoms.precision());
     let (r, h, pbc) = (positions.as_chunks().0, cells.as_deref(), Some(&axes[..]));
     let cutoffs =
         args.iter().skip(4).find_map(|arg| if let Arg::Array(view) = arg { Some(view) } else { None });

@@ -1,11 +1,11 @@
 //! Points within a radius of queries, and pairs of a list within shorter cutoffs, as ops of integers that frameworks call
 //! by name.
 
-use crate::atoms::{Atoms, OnHost, wrong};
+use crate::atoms::{Atoms, wrong};
 use crate::coo::room;
 use crate::device::{Around, NarrowedList};
-use crate::grid::HashGrid;
-use crate::lattice::{displacement, squared};
+use crate::kept;
+use crate::lattice::Precision;
 use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::map_tasks;
@@ -20,7 +20,8 @@ const ROWS: usize = 512;
 
 /// `radius_search`: every image of every point with |r_j − q_i + S · cell| ≤ radius, as offsets of each query's pairs
 /// (M + 1,), indices (P,) and images (P, 3), sorted by i, j, S. With a `capacity` from 0 up that is P: see
-/// [`CooArrays`](crate::CooArrays). `order` may be that of the points in space, as `spatial_order` gives it. A cell for each
+/// [`CooArrays`](crate::CooArrays). `order` may be that of the points in space, as `spatial_order` gives it, and `grid` the
+/// number of a [`KeptGrid`](crate::KeptGrid) of these points, or 0. A cell for each
 /// system, and periodic axes as for the other searches.
 pub(crate) fn declare() -> Result<Arc<Op>> {
     Op::new("madelung", "radius_search", 1)
@@ -33,6 +34,7 @@ pub(crate) fn declare() -> Result<Arc<Op>> {
         .batch("batch_idx", "Point", "System")
         .scalar("radius")
         .int_scalar("axes")
+        .int_scalar("grid")
         .int_scalar("capacity")
         .integer_output("ptr", &["Query+1"], DType::I32)
         .integer_output("indices", &["capacity"], DType::I32)
@@ -48,17 +50,17 @@ fn radius_search(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> 
     let [Arg::Array(order), Arg::Structure(of_queries), Arg::Structure(of_points), rest @ ..] = rest else {
         return Err(wrong());
     };
-    let [Arg::Real(radius), Arg::Int(axes), Arg::Int(capacity)] = rest else { return Err(wrong()) };
+    let [Arg::Real(radius), Arg::Int(axes), Arg::Int(grid), Arg::Int(capacity)] = rest else {
+        return Err(wrong());
+    };
     let capacity = usize::try_from(*capacity).ok();
     let atoms = Atoms::new(("points", points), cell, pbc, *of_points, *axes)?;
     if let Some(cuda) = context.backend.as_any().downcast_ref() {
         let around = Around { cuda, queries, of_queries: *of_queries, points: atoms };
         return around.within(context, *radius, capacity);
     }
-    let OnHost { cells, axes, batch, .. } = atoms.on_host()?;
     let of_queries = of_queries.as_batch().ok_or_else(|| queries.place().elsewhere("queries"))?;
-    let owned = batch.clone().into_owned();
-    let grid = HashGrid::build_in_order(context, points, cells.as_deref(), Some(&axes), owned, order)?;
+    let grid = kept::grid_of(context, &atoms, *grid, order)?;
     let found = grid.query_capped(context, queries, of_queries, *radius, capacity.unwrap_or(usize::MAX))?;
     let total = found.neighbor_ptr.last().copied().unwrap_or(0);
     if total > i32::MAX.into() {
@@ -82,7 +84,7 @@ fn radius_search(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> 
             Err(_) if total as usize > capacity => 0,
             Err(error) => return Err(error.clone()),
         };
-        indices[pairs..].fill(batch.atoms() as i32);
+        indices[pairs..].fill(grid.len() as i32);
         shifts[3 * pairs..].fill(0);
     }
     Ok(vec![ptr, indices, shifts])
@@ -120,6 +122,7 @@ struct Narrow<'a> {
     cells: &'a [[[f64; 3]; 3]],
     systems: &'a [i32],
     cutoff: f64,
+    precision: Precision,
     typed: Option<Typed<'a>>,
     /// Point that each query is.
     own: &'a [i32],
@@ -157,8 +160,8 @@ impl Narrow<'_> {
                     }
                     None => self.cutoff,
                 };
-                let d = displacement(cell, self.queries[i], self.points[at], shift);
-                if squared(d) < cutoff * cutoff && !(*j == own && shift == [0; 3]) {
+                let distance = self.precision.distance(cell, self.queries[i], self.points[at], shift);
+                if distance < self.precision.rounded(cutoff) && !(*j == own && shift == [0; 3]) {
                     kept.others.push(*j);
                     kept.shifts.push(shift);
                 }
@@ -243,6 +246,7 @@ fn narrowed_pairs(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>>
         cells: cells.as_chunks().0.as_chunks().0,
         systems: batch.idx(),
         cutoff: *cutoff,
+        precision: Precision::of(queries.dtype()),
         typed: (count > 0).then_some(Typed {
             types: count,
             cutoffs: &matrix,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from madelung import _arguments as check
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
 from madelung._functions.framework import Framework
 from madelung._functions.parameters import CELL, ERRORS, PBC, STREAM
+from madelung._grids import HashGrid
 from madelung._neighbors import plain_axes
 from madelung._schema import CHECKED, DIRECTED
 
@@ -17,12 +19,20 @@ _QUERIES = Parameter(
     "queries",
     "reals",
     text(
-        "(M, 3), float32 or float64, anywhere. Those of half precision are searched in float32, and real results "
-        "rounded back.",
+        "(M, 3), float32 or float64, anywhere; without a cell of any number of coordinates (up to three for features, "
+        "vectors and grids that are kept). Those of half precision are searched in float32, and real results rounded "
+        "back.",
         cuda="Not of half precision.",
     ),
 )
-_POINTS = Parameter("points", "reals", text("(N, 3), of the queries' dtype, anywhere. They may be the queries."))
+_POINTS = Parameter(
+    "points",
+    "reals",
+    text(
+        "(N, 3), or as many coordinates as the queries, of their dtype, anywhere; they may be the queries. Or a "
+        "`HashGrid` of them, kept from call to call."
+    ),
+)
 _FEATURES = Parameter("features", "reals", text("(N, F), of the queries' dtype, or of half precision."))
 _SIGMA = Parameter("sigma", "per_system", text("length σ of the weight, one for all systems or (B,)."))
 _CELL = CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic."))
@@ -50,6 +60,16 @@ _RETURNED = (
     Parameter("return_shifts", "flag", text("whether the images S and the vectors are returned too."), False),
     Parameter("return_vectors", "flag", default=False),
 )
+_WITHIN = Parameter(
+    "radius",
+    "positive",
+    text(
+        "largest distance of a point that counts, in L, or infinity: a query may then have fewer than k points. None: "
+        "each has k.",
+        jax="A Python number.",
+    ),
+    None,
+)
 _FILLED = "{} one, arrays have that length, filled up with N, and zero in images and lengths."
 # Names of ops, by those of weights.
 _RADIUS_WEIGHTS = {"exp": "exponential", "gaussian": "gaussian", "inverse": "inverse"}
@@ -60,7 +80,7 @@ class Around(NamedTuple):
     """Queries among points, as inputs of ops."""
 
     arrays: tuple[Any, Any, Any]
-    """Queries, points, and a cell for each system."""
+    """Queries, points, in three coordinates or more, and a cell for each system."""
     batches: tuple[Any, Any]
     """The system of each query and of each point."""
     rows: Any
@@ -69,6 +89,43 @@ class Around(NamedTuple):
     system: Any
     order: Any
     """The order of the points in space; empty where none is known."""
+    grid: int
+    """The number of a grid that is kept; 0 where there is none."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether points have more than three coordinates."""
+        return self.arrays[1].shape[1] > 3
+
+    @property
+    def batches_and_systems(self) -> tuple[Any, ...]:
+        """The system of each query and of each point, with the number of systems, where no cell has it."""
+        of_queries, of_points = self.batches
+        return of_queries, self.system.systems, of_points, self.system.systems
+
+
+def in_space(f: Framework, name: str, x: Any, cell: Any) -> Any:
+    """Points of one or two coordinates as points in space; others as they are."""
+    x = np.asarray(x) if isinstance(x, list) and f.is_own(x) else x
+    if not hasattr(x, "shape") or len(x.shape) != 2 or x.shape[1] not in (1, 2):
+        return x
+    if cell is not None:
+        check.refuse(name, "three coordinates with a cell", check.described(x))
+    rows, axes = x.shape
+    columns = f.joined([f.transposed(x, (rows, axes)), f.full((rows * (3 - axes),), 0.0, x)])
+    return f.transposed(columns, (3, rows)).reshape((rows, 3))
+
+
+def along_axes(f: Framework, vectors: Any, x: Any) -> Any:
+    """Vectors (…, 3) with as many components as points had coordinates when they were given."""
+    if isinstance(x, HashGrid):
+        x = x.points
+    if not hasattr(x, "shape") or x.shape[-1] == vectors.shape[-1]:
+        return vectors
+    axes, shape = x.shape[-1], vectors.shape[:-1]
+    rows = math.prod(shape)
+    columns = f.transposed(vectors, (rows, 3))[: axes * rows]
+    return f.transposed(columns, (axes, rows)).reshape((*shape, axes))
 
 
 def around(
@@ -84,12 +141,39 @@ def around(
     """The arguments of a call, checked; `names` are those of queries, points, and the systems of either."""
     of_query, of_point, of_batch, of_points_batch = names
     query_batch_idx, batch_idx = batches
-    queries, points = f.widened(queries), f.widened(points)
+    grid = points if isinstance(points, HashGrid) else None
+    if grid is not None:
+        for name, x in (("cell", cell), ("pbc", pbc), (of_points_batch, batch_idx), ("order", order)):
+            if x is not None:
+                check.refuse(name, "None with a `HashGrid`, which has its own", check.described(x))
+        grid.check_points()
+        points, cell, pbc, batch_idx = grid.points, grid.cell, grid.pbc, grid.batch_idx
+    of_each = [getattr(x, "shape", ()) for x in (queries, points)]
+    if [len(shape) for shape in of_each] == [2, 2] and of_each[0][1] != of_each[1][1]:
+        # The one that is not in space has the wrong number of coordinates.
+        if of_each[1][1] == 3:
+            check.fits(of_query, queries, ("M", 3))
+        check.fits(of_point, points, ("N", of_each[0][1]))
+    queries, points = in_space(f, of_query, f.widened(queries), cell), in_space(f, of_point, f.widened(points), cell)
+    wide = points if len(getattr(points, "shape", ())) == 2 and points.shape[1] > 3 else None
+    if wide is not None:
+        # Systems, precision and place are those of the first coordinates.
+        if cell is not None:
+            check.refuse(of_point, "three coordinates with a cell", check.described(points))
+        points = points[:, :3]
     system = f.system(
         points, check.NO_CHARGES, f.no_cell(points, of_point) if cell is None else cell, batch_idx, of_point
     )
     r, h, of_points = f.atoms(system)
-    q = f.reals(of_query, queries, ("M", 3), system.positions)
+    axes = 3 if wide is None else wide.shape[1]
+    q = f.reals(of_query, queries, ("M", axes), system.positions)
+    is_each = batch_idx is None or getattr(cell, "ndim", 0) > 2
+    more = 0 if is_each else _systems_of(f, system.systems, of_batch, query_batch_idx, q.shape[0] + r.shape[0])
+    if more:
+        cells = f.stacked([cell if cell is not None else f.no_cell(points, of_point)] * more, 0)
+        system = f.system(points, check.NO_CHARGES, cells, batch_idx, of_point)
+        r, h, of_points = f.atoms(system)
+    r = r if wide is None else wide
     if query_batch_idx is not None:
         of_queries = f.integers(of_batch, query_batch_idx, (q.shape[0],))
     else:
@@ -97,35 +181,68 @@ def around(
             expected = f"the system of each query, as the points are in {system.systems} systems"
             check.refuse(of_batch, expected, "None")
         of_queries = f.one_system(system.positions, q.shape[0])
-    check.fits(of_query, q, ("M", 3))
-    check.fits(of_point, r, ("N", 3))
+    check.fits(of_query, q, ("M", axes))
+    check.fits(of_point, r, ("N", axes))
     check.fits(of_batch, of_queries, q.shape[:1])
     check.fits(of_points_batch, of_points, r.shape[:1])
     # Graphs hold Python's own truths as constants.
     plain = plain_axes(pbc)
-    axes = plain if plain is not None and len(plain) == 1 else check.periodic(f.value("pbc", pbc))
-    check.lattices(system.systems, axes)
-    rows, bits = check.search_axes(axes, cell)
-    none = np.empty(0, np.int32)
-    known = f.indices(none, r) if order is None else f.integers("order", order, (r.shape[0],))
-    return Around((q, r, h), (of_queries, of_points), f.indices(rows, r), bits, system, known)
+    periodic = plain if plain is not None and len(plain) == 1 else check.periodic(f.value("pbc", pbc))
+    check.lattices(system.systems, periodic)
+    rows, bits = check.search_axes(periodic, cell)
+    number, known = 0, np.empty(0, np.int32)
+    if grid is not None and wide is None and f.is_host(r) and f.is_readable(r, h, of_points):
+        values = (f.value(name, x) for name, x in (("points", r), ("cell", h), ("batch_idx", of_points)))
+        given, cells, systems = values
+        kept = grid.kept(given, cells, rows, bits, systems, system.systems)
+        number, known = kept.number, kept.order
+    known = f.indices(known, r) if order is None else f.integers("order", order, (r.shape[0],))
+    return Around((q, r, h), (of_queries, of_points), f.indices(rows, r), bits, system, known, number)
+
+
+def _systems_of(f: Framework, systems: int, name: str, query_batch_idx: Any, rows: int) -> int:
+    """The number of systems, where queries are in more than points are; else 0."""
+    if query_batch_idx is None or not f.is_readable(query_batch_idx):
+        return 0
+    of = f.value(name, query_batch_idx)
+    last = int(of[-1]) if getattr(of, "ndim", 0) == 1 and len(of) and of.dtype.kind in "iu" else 0
+    return last + 1 if systems <= last < rows else 0
 
 
 def within(f: Framework, call: Around, radius: float, capacity: int | None) -> tuple[Any, Any, Any]:
     """Offsets of each query's points within a radius, their indices and images."""
     room = -1 if capacity is None else capacity
-    return f.counted("radius_search", *call.arrays, call.rows, call.order, *call.batches, radius, call.bits, room)
+    if call.is_wide:
+        return f.counted("points_within", *call.arrays[:2], *call.batches_and_systems, radius, room)
+    arrays = (*call.arrays, call.rows, call.order, *call.batches)
+    return f.counted("radius_search", *arrays, radius, call.bits, call.grid, room)
 
 
-def _nearest(f: Framework, call: Around, k: int) -> tuple[Any, ...]:
+def _nearest(f: Framework, call: Around, k: int, radius: Any) -> tuple[Any, ...]:
     """Inputs of an op that make up the list of the k nearest points, their indices (M, k) and images (M, k, 3)."""
-    ptr, indices, shifts = f.search("nearest", *call.arrays, call.rows, call.order, *call.batches, call.bits, k)
+    reach = 0.0 if radius is None else _reach(f, radius, math.inf)
+    if call.is_wide:
+        ranges, indices, shifts = f.search("nearest_points", *call.arrays[:2], *call.batches_and_systems, reach, k)
+    else:
+        arrays = (*call.arrays, call.rows, call.order, *call.batches)
+        ranges, indices, shifts = f.search("nearest", *arrays, reach, call.bits, call.grid, k)
     pairs = call.arrays[0].shape[0] * k
-    return (ptr, indices.reshape((pairs,)), shifts.reshape((pairs, 3)), DIRECTED + CHECKED), indices, shifts
+    return (ranges, indices.reshape((pairs,)), shifts.reshape((pairs, 3)), DIRECTED + CHECKED), indices, shifts
 
 
-def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any) -> tuple[Any, Any]:
+def _measured(f: Framework, call: Around, pairs: tuple[Any, ...], vectors_too: bool) -> tuple[Any, Any]:
+    """Vectors of pairs, where they are wanted or have three components, and distances."""
+    if not call.is_wide:
+        return f.op("point_vectors", *call.arrays, *call.batches, *pairs)
+    if vectors_too:
+        check.refuse("return_vectors", "False for points of more than three coordinates", True)
+    return None, f.op("point_distances", *call.arrays[:2], *call.batches_and_systems, *pairs)[0]
+
+
+def _features(f: Framework, features: Any, sigma: Any, call: Around) -> tuple[Any, Any]:
     """Features of the points, and the length of a weight."""
+    points, system = call.arrays[1], call.system
+    check.fits("points", points, ("N", 3))
     x = f.reals("features", f.widened(features), ("N", "F"), system.positions)
     check.fits("features", x, (points.shape[0], "F"))
     if x.shape[1] == 0:
@@ -141,6 +258,7 @@ def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any)
     _PBC,
     KEYWORDS,
     *_BATCHES,
+    _WITHIN,
     _ORDER,
     *_RETURNED,
     STREAM,
@@ -154,10 +272,12 @@ def _features(f: Framework, features: Any, sigma: Any, points: Any, system: Any)
     },
     returns=text(
         "`indices` (M, k) int32 and `distances` (M, k), by distance, then index, then S; then, if asked for, shifts "
-        "(M, k, 3) int32 and vectors (M, k, 3), r_j − q_i + S · cell."
+        "(M, k, 3) int32 and vectors (M, k, 3), r_j − q_i + S · cell. Behind the last point of a query, N in indices and "
+        "zero in the others."
     ),
     raises=text(
-        f"{ERRORS.common} ValueError also where a query has fewer than k points: the message says how many.",
+        f"{ERRORS.common} ValueError also where a query has fewer than k points, and `radius` is None: the message says "
+        "how many.",
     ),
     result="tuple[Array, ...]",
 )
@@ -170,6 +290,7 @@ def knn(
     pbc: Any,
     query_batch_idx: Any,
     batch_idx: Any,
+    radius: Any,
     order: Any,
     return_shifts: Any,
     return_vectors: Any,
@@ -182,10 +303,12 @@ def knn(
     most = check.at_least_one("k", k)
     shifts_too, vectors_too = check.flag("return_shifts", return_shifts), check.flag("return_vectors", return_vectors)
     call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
-    pairs, indices, shifts = _nearest(f, call, most)
-    vectors, distances = f.op("point_vectors", *call.arrays, *call.batches, *pairs)
+    pairs, indices, shifts = _nearest(f, call, most, radius)
+    vectors, distances = _measured(f, call, pairs, vectors_too)
     results = [indices, f.rounded(distances.reshape(indices.shape), queries)]
-    results += [shifts] * shifts_too + [f.rounded(vectors.reshape(shifts.shape), queries)] * vectors_too
+    results += [shifts] * shifts_too
+    if vectors_too:
+        results.append(f.rounded(along_axes(f, vectors.reshape(shifts.shape), queries), queries))
     return tuple(results)
 
 
@@ -271,12 +394,17 @@ def radius(
     elif options.max_neighbors is not None:
         check.refuse("max_neighbors", "None where the offsets have no values yet", options.max_neighbors)
     pairs = (ptr, indices, shifts, DIRECTED + CHECKED)
-    vectors, distances = f.op("point_vectors", *call.arrays, *call.batches, *pairs)
+    vectors, distances = _measured(f, call, pairs, vectors_too)
     results = [ptr, indices, f.rounded(distances, queries)]
-    return (*results, *[shifts] * shifts_too, *[f.rounded(vectors, queries)] * vectors_too)
+    results += [shifts] * shifts_too
+    if vectors_too:
+        results.append(f.rounded(along_axes(f, vectors, queries), queries))
+    return tuple(results)
 
 
-def _reach(f: Framework, radius: Any) -> float:
+def _reach(f: Framework, radius: Any, most: float | None = None) -> float:
+    if most is not None and isinstance(radius, float) and radius == most:
+        return radius
     reach = f.distance("radius", radius)
     return check.refuse("radius", "a number above zero", reach) if reach is None or reach <= 0.0 else reach
 
@@ -378,7 +506,7 @@ def radius_aggregate(
     reach = _reach(f, radius)
     call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
     (q, r, h), (of_queries, of_points) = call.arrays, call.batches
-    x, length = _features(f, features, sigma, r, call.system)
+    x, length = _features(f, features, sigma, call)
     (of_query,) = f.search("query_order", q, h, call.rows, of_queries, call.bits)
     known = call.order
     if order is None:
@@ -416,6 +544,7 @@ def radius_aggregate(
         words=tuple(_KNN_WEIGHTS),
     ),
     *_BATCHES,
+    _WITHIN,
     _ORDER,
     STREAM,
     notes={
@@ -426,9 +555,10 @@ def radius_aggregate(
         "`jit` too (with a cell for each system where there are several).",
         "cuda": "Derivatives by `call`. Nothing is waited for, but the number of systems that share one cell.",
     },
-    returns=text("(M, F), Σ w f / Σ w over the k nearest points of each query."),
+    returns=text("(M, F), Σ w f / Σ w over the k nearest points of each query, zero for one without a point."),
     raises=text(
-        f"{ERRORS.common} ValueError also where a query has fewer than k points: the message says how many.",
+        f"{ERRORS.common} ValueError also where a query has fewer than k points, and `radius` is None: the message says "
+        "how many.",
     ),
     result="Array",
 )
@@ -444,6 +574,7 @@ def knn_aggregate(
     weight: Any,
     query_batch_idx: Any,
     batch_idx: Any,
+    radius: Any,
     order: Any,
 ) -> Any:
     """Features of the k nearest points of each query, weighted by distance.
@@ -454,8 +585,8 @@ def knn_aggregate(
     name = _KNN_WEIGHTS[check.word("weight", weight, tuple(_KNN_WEIGHTS))]
     most = check.at_least_one("k", k)
     call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
-    x, length = _features(f, features, sigma, call.arrays[1], call.system)
-    pairs, _, _ = _nearest(f, call, most)
+    x, length = _features(f, features, sigma, call)
+    pairs, _, _ = _nearest(f, call, most, radius)
     q, r, h = call.arrays
     (out,) = f.op(f"list_aggregate_{name}", q, r, x, length, h, *call.batches, *pairs)
     return f.rounded(out, features)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from madelung import _arguments as check
-from madelung._functions.around import around, within
+from madelung._functions.around import along_axes, around, in_space, within
 from madelung._functions.framework import Found, Framework
 from madelung._neighbors import check_axes, check_skin
 from madelung._schema import CHECKED, DIRECTED, FULL, HALF
@@ -89,6 +89,7 @@ def neighbor_list(
     reach, cutoffs, is_several = _reaches(f, cutoff, chosen)
     if chosen.sources is None and chosen.source_batch_idx is not None:
         check.refuse("source_batch_idx", "None without `sources`", check.described(chosen.source_batch_idx))
+    given, positions = positions, in_space(f, "positions", positions, cell)
     if chosen.centers is None and chosen.sources is None:
         wide = options._replace(max_neighbors=None) if cutoffs else options
         found = f.searched(positions, reach, cell, pbc, batch_idx, batch_ptr, wide)
@@ -96,7 +97,7 @@ def neighbor_list(
         found = _between(f, positions, reach, cell, pbc, batch_idx, batch_ptr, chosen, options)
         cutoffs = cutoffs or [reach]
     each = [_narrowed(f, found, x, chosen, options) for x in cutoffs] or [found]
-    listed = tuple(f.listing(_arrays(f, x, options), options) for x in each)
+    listed = tuple(f.listing(_arrays(f, x, options, given), options) for x in each)
     return listed if is_several else listed[0]
 
 
@@ -172,8 +173,8 @@ def _narrowed(f: Framework, found: Found, cutoff: Any, chosen: Chosen, options: 
     return replace(found, pairs=pairs, ptr=ptr, shifts=shifts)
 
 
-def _measured(f: Framework, found: Found, options: check.ListOptions) -> list[Any]:
-    """Lengths and vectors of pairs, as far as they are asked for."""
+def _measured(f: Framework, found: Found, options: check.ListOptions, positions: Any) -> list[Any]:
+    """Lengths and vectors of pairs, as far as they are asked for; these have the components of the positions."""
     kind = HALF if options.half_fill else FULL
     if not options.distances and not options.vectors:
         return []
@@ -186,14 +187,16 @@ def _measured(f: Framework, found: Found, options: check.ListOptions) -> list[An
     else:
         # Has derivatives where points lie on one place, as lengths have not.
         vectors, distances = f.pair_differences(found, kind), None
+    if options.vectors:
+        vectors = along_axes(f, vectors, positions)
     return [distances] * options.distances + [vectors] * options.vectors
 
 
-def _arrays(f: Framework, found: Found, options: check.ListOptions) -> tuple[Any, ...]:
+def _arrays(f: Framework, found: Found, options: check.ListOptions, positions: Any) -> tuple[Any, ...]:
     """The list in the requested form, and the lengths and vectors of its pairs."""
     pairs, ptr, shifts, atoms = found.pairs, found.ptr, found.shifts, len(found.positions)
     columns = atoms if found.sources is None else len(found.sources)
-    measured = _measured(f, found, options)
+    measured = _measured(f, found, options, positions)
     if options.format == "coo":
         return pairs, ptr, shifts, *measured
     if options.format == "csr":

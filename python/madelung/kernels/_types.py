@@ -6,9 +6,10 @@ argument too, as its points come with a cell.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import GenericAlias
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
+
+from madelung._grids import HashGrid
 
 
 class Dim:
@@ -116,28 +117,6 @@ class Mesh(_Parametrised):
     """Mesh of each system: `Mesh[Systems, Nodes]` or `Mesh[Systems, Nodes, Waves]` has `mesh.around(b, u)`."""
 
     word = "Mesh"
-
-
-@dataclass(frozen=True, eq=False)
-class HashGrid(_Parametrised):
-    """Points near rows: `HashGrid[Rows, Points]` or `HashGrid[Rows, Points, Entries]` has `g.query(x[i], radius)`.
-
-    As an argument of a call `HashGrid(points, cell)`: each call searches once, before it runs, and what is found has no
-    derivative.
-    """
-
-    word = "HashGrid"
-
-    points: Any
-    """(N, 3), of the dtype of the call."""
-    cell: Any = None
-    """(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic."""
-    pbc: Any = None
-    """(3,) or (B, 3) of bool. None: all axes of a cell are periodic."""
-    capacity: int | None = None
-    """The most pairs that a query may find; needed where sizes are known before values are, as under `jit`."""
-
-    ARRAYS: ClassVar = ("points", "cell", "pbc")
 
 
 INTEGERS = (Int, Int64, int)

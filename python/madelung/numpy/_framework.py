@@ -230,12 +230,7 @@ class Numpy(Common):
 
     @staticmethod
     def pair_vectors(found: Found, kind: int) -> tuple[Any, Any]:
-        """See `Framework`; computed in float64 and rounded once."""
-        r, h = (x.astype(np.float64, copy=False) for x in (found.positions, found.cell))
-        arrays = (found.ptr, found.pairs[1], found.shifts)
-        distances, vectors = _native.pair_distances(r, h, found.batch_idx, found.systems, *arrays)
-        dtype = found.positions.dtype
-        return vectors.astype(dtype, copy=False), distances.astype(dtype, copy=False)
+        return Numpy.op("pair_vectors", *Numpy.pair_inputs(found, kind))
 
     @staticmethod
     def pair_differences(found: Found, kind: int) -> Any:

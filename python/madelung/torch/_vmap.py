@@ -19,8 +19,8 @@ def batched(
     """The results of `size` calls, along a new first axis, and where that axis is."""
     args = [x.movedim(d, 0) if d is not None else x for x, d in zip(args, in_dims)]
     mapped = [d is not None for d in in_dims]
-    # Calls with lists in clusters are large.
-    lists = (x.dim() - m for i, x, m in zip(op.inputs, args, mapped) if i.part == "others")
+    # Calls with lists in clusters are large, and ranges of rows are none of a larger call.
+    lists = (x.dim() - m for i, x, m in zip(op.inputs, args, mapped) if i.part in ("ptr", "others"))
     # Sizes of meshes are numbers of the host, the same for all calls.
     has_sizes = any(m for i, m in zip(op.inputs, mapped) if i.part == "meshes")
     if size and op.stackable and not has_sizes and all(axes == 1 for axes in lists) and not _has_room(op, args):

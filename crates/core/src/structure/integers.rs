@@ -154,8 +154,8 @@ fn rows_of<'a, const N: usize>(view: &View<'a>, argument: &str) -> Result<Cow<'a
 }
 
 impl<'a> Neighbors<'a> {
-    /// From three arrays of i32 or i64. In rows: `neighbor_ptr` (N+1,), columns (P,) and images, (P, 3) or packed (P,). In
-    /// clusters: the frame (F,), entries (E, 2) and runs (R, 3) of [`Clusters`]. `checked`: the list is known to be of its
+    /// From three arrays of i32 or i64. In rows: `neighbor_ptr` (N+1,), or where rows begin and end (2, N), columns (P,) and
+    /// images, (P, 3) or packed (P,). In clusters: the frame (F,), entries (E, 2) and runs (R, 3) of [`Clusters`]. `checked`: the list is known to be of its
     /// kind.
     ///
     /// # Errors
@@ -174,6 +174,15 @@ impl<'a> Neighbors<'a> {
             let (entries, runs) = (rows_of(columns, "neighbors")?, rows_of(images, "neighbors")?);
             return Clusters::new(index.to_i32("neighbors")?, runs, entries)
                 .map(|list| Self::Clusters(list.into()));
+        }
+        if let [2, rows] = *index.shape() {
+            shape::<1>(columns, "neighbor_list", "(P,)")?;
+            let ends = index.to_i32("neighbor_ptr")?;
+            let [starts, ends] =
+                [&ends[..rows], &ends[rows..]].map(|ends| ends.iter().map(|end| i64::from(*end)).collect());
+            let images = Shifts::Triples(triples(images, "neighbor_shifts")?.into());
+            let others = columns.to_i32("neighbor_list")?;
+            return PairList::from_ranges(starts, ends, others, images, count, kind).map(Self::Rows);
         }
         if images.shape().len() == 1 {
             shape::<1>(index, "neighbor_ptr", "(N + 1,)")?;

@@ -30,6 +30,9 @@ fn forms_turn_into_each_other() {
         PairList::from_matrix(&matrix.neighbor_matrix, [3, 4], &matrix.shifts, 3, 3, Kind::Full).unwrap();
     assert_eq!((padded.starts(), padded.ends(), padded.len()), (&[0, 4, 8][..], &[2, 8, 10][..], 8));
     assert!(padded.iter().eq(list.iter()));
+    let (others, shifts) = (matrix.neighbor_matrix.clone(), Shifts::Triples(matrix.shifts.clone().into()));
+    let ranges = PairList::from_ranges(vec![0, 4, 8], vec![2, 8, 10], others, shifts, 3, Kind::Full).unwrap();
+    assert!(ranges.iter().eq(list.iter()) && ranges.len() == 8);
     assert_eq!(padded.to_csr(), list.to_csr());
     assert_eq!(padded.into_csr().neighbor_ptr, list.to_csr().neighbor_ptr);
 }
@@ -147,6 +150,16 @@ fn what_is_not_a_list_is_refused() {
     refused(matrix(vec![1, 2, 0], 2), "neighbor_matrix", "2 rows of 2");
     refused(full().to_matrix(Some(3), 3), "max_neighbors", "at least 4");
     refused(full().to_matrix(None, 1), "fill_value", "1");
+    let ranges = |starts: Vec<i64>, ends: Vec<i64>, others: Vec<i32>| {
+        let shifts = Shifts::Triples(vec![ZERO; 4].into());
+        PairList::from_ranges(starts, ends, others, shifts, 2, Kind::Directed)
+    };
+    assert_eq!(ranges(vec![0, 2], vec![1, 4], vec![0, 9, 1, 1]).unwrap().len(), 3);
+    refused(ranges(vec![0, 2], vec![3, 4], vec![0; 4]), "neighbor_ptr", "rows that rise");
+    refused(ranges(vec![0, 2], vec![1, 5], vec![0; 4]), "neighbor_ptr", "within the 4 entries");
+    refused(ranges(vec![0, -2], vec![0, 4], vec![0; 4]), "neighbor_ptr", "-2 to 4 for row 1");
+    refused(ranges(vec![0, 2], vec![1], vec![0; 4]), "neighbor_ptr", "rows");
+    refused(ranges(vec![0, 2], vec![1, 4], vec![0, 9, 1, 2]), "neighbor_list", "2");
     assert!(
         PairList::from_search(vec![0, 1], vec![-1], Shifts::Packed(vec![0].into()), 1, Kind::Full).is_err()
     );

@@ -78,7 +78,7 @@ pub(crate) fn lowered<T: Send>(
 pub fn lowered_text(source: &str) -> Result<Vec<String>, SourceError> {
     lowered(source, &[], |of, _| {
         let Source { kernel, options, docs: _, visibility: _, ident: _ } = of;
-        let Kernel { name, dims, index, params, queries, body } = kernel;
+        let Kernel { name, dims, index, params, queries, body, rounded: _ } = kernel;
         let values: Vec<_> = (0..body.len()).map(|v| (body.op(v), body.ty(v))).collect();
         let declared = (name, dims, index, params, queries, options);
         format!("{:#?}", (declared, body.stmts(), values, &body.templates))

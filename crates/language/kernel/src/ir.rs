@@ -362,6 +362,8 @@ pub struct Kernel {
     pub queries: Vec<Query>,
     /// The value form.
     pub body: Body,
+    /// Whether products are rounded before they are added, so that CPUs and GPUs give equal numbers.
+    pub rounded: bool,
 }
 
 impl Kernel {

@@ -281,6 +281,7 @@ impl Layout {
         // In order, one operation has one instruction.
         let (together, (fused, subtracted)) =
             if b.in_order { Default::default() } else { (together(b), fused(b)) };
+        let fused = if kernel.rounded { HashSet::default() } else { fused };
         if b.in_order {
             written.extend(slots.iter().filter(|s| kernel.params[s.param].kind.is_output()));
         }

@@ -88,17 +88,18 @@ const RADIUS: Names = ["queries", "points", "cell", "query_batch_idx", "batch_id
 const NEAREST: Names = ["queries", "points", "cell", "query_batch_idx", "batch_idx", "k", "capacity"];
 
 impl Around<'_> {
-    /// A word, the grid of the points, with about `share` of them in a cell, and the queries.
+    /// A word, the grid of the points, in cells of a size and about `share` of them in each, and the queries.
     fn begin(
         &self,
         context: &Context<'_>,
-        (radius, share): (f64, f64),
+        radius: f64,
+        (cell_size, share): (f64, f64),
     ) -> Result<(Array, DeviceGrid, Asked)> {
         let (frame, batch) = (self.points.frame()?, self.of_queries.as_device_batch().ok_or_else(wrong)?);
         let checks = [(3, batch), (4, frame.batch)].into_iter();
         let checks = checks.flat_map(|(n, batch)| batch.checks().into_iter().map(move |check| (n, check)));
         let word = validation::begin(self.cuda.stream(), context, &checks.collect::<Vec<_>>(), &mut [])?;
-        let grid = DeviceGrid::of_call(self.cuda, context, &frame, (radius, share), (&word, [2, 3]))?;
+        let grid = DeviceGrid::of_call(self.cuda, context, &frame, (cell_size, share), (&word, [2, 3]))?;
         grid.check(self.cuda, self.queries, Some(self.of_queries))?;
         let asked = grid.queries(self.queries, Some(self.of_queries), radius, [1, 6, 0, 7])?;
         Ok((word, grid, asked))
@@ -130,7 +131,7 @@ impl Around<'_> {
     ) -> Result<Vec<Array>> {
         check_radius("radius", radius)?;
         let m = self.queries.shape().first().copied().unwrap_or(0);
-        let (word, grid, asked) = self.begin(context, (radius, SHARE))?;
+        let (word, grid, asked) = self.begin(context, radius, (radius, SHARE))?;
         let wide = context.allocator.zeros(DType::I64, &[m + 1])?;
         let mut counted = grid.count(self.cuda, context, asked, &word, &wide)?;
         let capacity = match capacity {
@@ -159,23 +160,25 @@ impl Around<'_> {
     ///
     /// # Errors
     /// The array whose dtype, shape or place is another; `k`, where 32 bits do not number the results; the driver's.
-    pub(crate) fn nearest(&self, context: &Context<'_>, k: usize) -> Result<Vec<Array>> {
+    pub(crate) fn nearest(&self, context: &Context<'_>, k: usize, radius: Option<f64>) -> Result<Vec<Array>> {
         let m = self.queries.shape().first().copied().unwrap_or(0);
         if m.checked_mul(k).and_then(|n| n.checked_mul(3)).is_none_or(|n| n >= i32::MAX as usize) {
             return Err(Error::argument("k", "numbers of neighbours that can be addressed", k.to_string()));
         }
-        let (word, grid, asked) = self.begin(context, (0.0, k as f64))?;
-        let [ptr, indices, shifts] =
-            [room(context, 0, &[m + 1])?, room(context, 1, &[m, k])?, room(context, 2, &[m, k, 3])?];
+        let limit = radius.unwrap_or(f64::INFINITY);
+        let (word, grid, asked) = self.begin(context, limit, (0.0, k as f64))?;
+        let [ranges, indices, shifts] =
+            [room(context, 0, &[2, m])?, room(context, 1, &[m, k])?, room(context, 2, &[m, k, 3])?];
+        let fill = radius.map(|_| self.points.batch.sizes()[0].unwrap_or(0) as i32);
         let mut rooms = Rooms::new(context);
         let [distances, counts] = [rooms.scratch(8 * m * k)?, rooms.scratch(4 * m)?].map(|s| s.address);
         let [index, shift] = [&indices, &shifts].map(|array| address(&array.view()));
         let (call, launches) =
-            grid.find_nearest(self.cuda, asked, &word, (k, None), [index, distances, shift, counts])?;
-        let (most, offsets) = (k as i64, address(&ptr.view()));
-        launches.run("strides", m + 1, &arguments![&call, &asked.queries, &most, &offsets])?;
+            grid.find_nearest(self.cuda, asked, &word, (k, fill), [index, distances, shift, counts])?;
+        let (most, ends) = (k as i64, address(&ranges.view()));
+        launches.run("strides", m, &arguments![&call, &asked.queries, &most, &counts, &ends])?;
         drop(rooms);
         self.end(context, word, grid, "nearest", NEAREST)?;
-        Ok(vec![ptr, indices, shifts])
+        Ok(vec![ranges, indices, shifts])
     }
 }

@@ -128,9 +128,7 @@ __device__ __forceinline__ bool begin_row(const Search& a, const Queries& q, con
 __device__ inline double distance_of(const System& s, const Point& i, const Point& j, const int* n) {
   int t[3];
   for (int k = 0; k < 3; ++k) t[k] = n[k] + i.wrap[k] - j.wrap[k];
-  double d[3];
-  displacement(s.rows, i.r, j.r, t, d);
-  return __dsqrt_rn(square(d));
+  return distance(s.rows, i.r, j.r, t);
 }
 
 // `visit` from point to point in place of from cell to cell.
@@ -267,10 +265,12 @@ FUNCTION settle(Search a, Queries q, const i64* ptr, int* offsets, int* others, 
   for (i64 e = 3 * unused + at; e < 3 * a.capacity; e += threads) shifts[e] = 0;
 }
 
-// Offsets of rows of k entries each, or such that their users refuse.
-FUNCTION strides(Search a, Queries q, i64 k, int* offsets) {
+// Beginnings and ends of rows with room for k entries each, or such that their users refuse.
+FUNCTION strides(Search a, Queries q, i64 k, const int* counts, int* ranges) {
   const i64 at = blockIdx.x * i64(THREADS) + threadIdx.x;
-  if (at <= q.queries) offsets[at] = int(*a.word == 0 ? at * k : at == 0 ? 0 : q.queries * k + 1);
+  if (at >= q.queries) return;
+  ranges[at] = int(*a.word == 0 ? at * k : 0);
+  ranges[q.queries + at] = int(*a.word == 0 ? at * k + counts[at] : q.queries * k + 1);
 }
 
 // The nearest points of a row that were found so far, by distance, then point, then S, of which packed boxes have the order: up to
@@ -369,7 +369,8 @@ __device__ inline double first_radius(const System& s, i64 number, i64 k) {
   return fmin(radius, cbrt(0.75 * (boxes + more) * volume / 3.141592653589793));
 }
 
-// The k nearest points of each query, by distance, then point, then S; places that no point is left for get `empty`.
+// The k nearest points of each query within its radius, by distance, then point, then S; places that no point is left for get
+// `empty`.
 ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* points, const Record* sorted, const int* bounds,
                      i64 k, int empty, int all, int* counts, int* index, double* distance, int* shift) {
   const i64 row = (blockIdx.x * i64(THREADS) + threadIdx.x) / WARP;
@@ -393,7 +394,8 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
       Kept unused = {};
       i64 seen = 0;
       found.clear();
-      const auto pair = [&](const Point& j, const int* n) { return (d = distance_of(s, here.here, j, n)) <= radius; };
+      const double within = fmin(radius, q.radius);
+      const auto pair = [&](const Point& j, const int* n) { return (d = distance_of(s, here.here, j, n)) <= within; };
       // Distances are wanted, so that none is told by the band.
       Band band = {-1, band_of(s, here.largest, radius).above};
       look<false>(s, here, radius, band, points, sorted, bounds, unused, pair, [&](u32 hits, int j, int code) {
@@ -413,7 +415,7 @@ ROW_FUNCTION nearest(Search a, Queries q, const System* systems, const Point* po
         }
       });
       // All within the radius were seen, so the nearest of them are the nearest of all.
-      if (found.have == k || (finite && seen == number)) break;
+      if (found.have == k || (finite && seen == number) || radius >= q.radius) break;
     }
     found.finish();
   }

@@ -341,7 +341,7 @@ impl DeviceGrid {
             integers(name, &array.view(), dtype, shape, place)?;
         }
         let word = begin(cuda.stream(), context, batch, QUERY_BATCH)?;
-        let asked = self.queries(queries, systems, 0.0, [1, 3, 4, 0])?;
+        let asked = self.queries(queries, systems, f64::INFINITY, [1, 3, 4, 0])?;
         let arrays = [&*indices, &*distances, &*shifts, &*counts].map(|array| address(&array.view()));
         let (call, launches) = self.find_nearest(cuda, asked, &word, (k, fill_value), arrays)?;
         // Infinity is a result here.

@@ -31,12 +31,11 @@ __device__ __forceinline__ void visit_row(const Narrow& a, i64 row, F f) {
       const int j = a.others[e];
       if (a.packed) unpack(a.packed[e], t);
       for (int k = 0; !a.packed && k < 3; ++k) t[k] = a.triples[3 * e + k];
-      double to[3], d[3];
+      double to[3];
       for (int c = 0; c < 3; ++c) to[c] = double(a.to[3 * i64(j) + c]);
-      displacement(rows, from, to, t, d);
       const double cutoff = a.kinds > 0 ? double(a.cutoffs[a.row_types[row] * a.kinds + a.types[j]]) : a.cutoff;
       const bool self = a.own && a.own[row] == j && t[0] == 0 && t[1] == 0 && t[2] == 0;
-      found = square(d) < __dmul_rn(cutoff, cutoff) && !self;
+      found = distance(rows, from, to, t) < rounded(cutoff) && !self;
     }
     f(__ballot_sync(ALL, found), e, t);
   }

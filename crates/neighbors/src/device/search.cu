@@ -25,9 +25,7 @@ FUNCTION keep(Search a, const POSITION* r, POSITION* positions, void* cell) {
 __device__ inline bool is_near(const Search& a, const System& s, const Point& i, const Point& j, const int* n) {
   int t[3];
   for (int k = 0; k < 3; ++k) t[k] = n[k] + i.wrap[k] - j.wrap[k];
-  double d[3];
-  displacement(s.rows, i.r, j.r, t, d);
-  return square(d) < __dmul_rn(a.cutoff, a.cutoff);
+  return distance(s.rows, i.r, j.r, t) < rounded(a.cutoff);
 }
 
 // The pairs of point i that its row has, of which a half list has one of two; packed boxes are in the order of images.

@@ -1,5 +1,6 @@
 // Points in a grid of cells, with points in the order of their cells' buckets and a warp for each row. Distances are computed
-// in f32 first; where these do not tell, squares in f64 decide, which are rounded step by step, as on the CPU.
+// in f32 first, from the middle of a cell; where these do not tell, distances in the type of the positions decide, which are
+// rounded step by step, as on the CPU.
 typedef unsigned u32;
 typedef long long i64;
 typedef unsigned long long u64;
@@ -7,6 +8,7 @@ typedef unsigned long long u64;
 #define FUNCTION extern "C" __global__ void __launch_bounds__(THREADS)
 
 constexpr int THREADS = 128, WARP = 32;
+constexpr bool IS_SINGLE = sizeof(POSITION) == sizeof(float);
 constexpr u32 ALL = 0xffffffffu;
 // Candidates are taken WARP at a time: of so many times the count keeps which are pairs, two for each lane.
 constexpr int KEPT = 2 * WARP;
@@ -112,9 +114,10 @@ __device__ inline bool few_images(const System& s, double cutoff) {
   return few && images <= 268435456.0;
 }
 
-// The largest distance along an axis between coordinates, none beyond `largest`, of points within a cutoff.
+// The largest distance along an axis between coordinates, none beyond `largest`, of points within a cutoff: with some dozen
+// roundings of the type of the positions, as `Lattice::slack` has them.
 __device__ inline double reach(const System& s, double largest, double cutoff) {
-  return cutoff * (1 + 1e-9) + 0x1p-43 * s.skew * (largest + cutoff + s.lengths);
+  return cutoff * (1 + 1e-9) + (IS_SINGLE ? 0x1p-18 : 0x1p-43) * s.skew * (largest + cutoff + s.lengths);
 }
 
 // Puts cells into the boxes of a system, as many as there is one of already along each periodic axis: of half the size, or as
@@ -217,6 +220,27 @@ __device__ inline void displacement(const double* rows, const double* from, cons
 __device__ inline double square(const double* d) {
   return __dadd_rn(__dadd_rn(__dmul_rn(d[0], d[0]), __dmul_rn(d[1], d[1])), __dmul_rn(d[2], d[2]));
 }
+
+// |(r_j - r_i) + S . cell|, in the type of the positions.
+__device__ inline double distance(const double* rows, const double* from, const double* to, const int* t) {
+  if (IS_SINGLE) {
+    float v[3];
+    for (int c = 0; c < 3; ++c) {
+      const float x = __fmul_rn(float(t[0]), float(rows[c])), y = __fmul_rn(float(t[1]), float(rows[3 + c]));
+      const float moved = __fadd_rn(__fadd_rn(x, y), __fmul_rn(float(t[2]), float(rows[6 + c])));
+      v[c] = __fadd_rn(__fsub_rn(float(to[c]), float(from[c])), moved);
+    }
+    const float found = __fadd_rn(__fadd_rn(__fmul_rn(v[0], v[0]), __fmul_rn(v[1], v[1])), __fmul_rn(v[2], v[2]));
+    // Others have no room in single precision.
+    if (1e-30f <= found && found < 1e30f) return __fsqrt_rn(found);
+  }
+  double d[3];
+  displacement(rows, from, to, t, d);
+  return __dsqrt_rn(square(d));
+}
+
+// A cutoff in the type of the positions.
+__device__ inline double rounded(double cutoff) { return IS_SINGLE ? __double2float_rn(cutoff) : cutoff; }
 
 // What squared distances in f32 tell: pairs are nearer than the limit below the one, and farther beyond the other.
 struct Band {

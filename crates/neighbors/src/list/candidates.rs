@@ -14,7 +14,7 @@ use madelung_core::{Error, Result};
 use madelung_cpu::Cpu;
 use madelung_cpu::points::{Points, WORD};
 
-use crate::lattice::{Lattice, displacement, squared};
+use crate::lattice::Lattice;
 
 /// An atom moved into the cell along the periodic axes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -325,6 +325,6 @@ pub(crate) fn is_pair(i: usize, j: i32, code: i32, search: &Search<'_>, system: 
     let (j, n) = (j as usize, system.images.image(code));
     let (wi, wj) = (search.placed[i].wrap, search.placed[j].wrap);
     let s = std::array::from_fn(|k| n[k] + wi[k] - wj[k]);
-    let d = displacement(&system.lattice.rows, search.positions[i], search.positions[j], s);
-    squared(d) < system.cutoff * system.cutoff
+    let distance = system.lattice.distance(search.positions[i], search.positions[j], s);
+    distance < system.lattice.precision.rounded(system.cutoff)
 }

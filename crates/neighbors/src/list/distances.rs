@@ -13,7 +13,7 @@ const ROWS_PER_TASK: usize = 1024;
 
 /// Distances (P,) and vectors r_ij = r_j − r_i + S · cell (P, 3) of the entries of `pairs`, in the order of its flat
 /// arrays; padding gets zeros. `positions` (N, 3) are those of rows and columns alike, `cell` is as for
-/// [`neighbor_list`](crate::neighbor_list), and so is the unit of length. Computed in f64, rounded once.
+/// [`neighbor_list`](crate::neighbor_list), and so is the unit of length.
 ///
 /// # Errors
 /// `positions` or `neighbor_list`, where atoms, rows and columns are not equally many; `cell`, where there is neither
@@ -48,7 +48,6 @@ pub fn distances<T: Coordinate>(
             "no cell, but pairs with shifts",
         ));
     }
-    let positions = &*T::widen(positions);
     let rows = pairs.rows();
     let borders: Vec<usize> =
         (0..=rows.div_ceil(ROWS_PER_TASK)).map(|t| (t * ROWS_PER_TASK).min(rows)).collect();
@@ -56,20 +55,20 @@ pub fn distances<T: Coordinate>(
     // A task's part of the arrays reaches up to the next task's first row, padding in between included.
     let first = |task: usize| starts.get(borders[task]).map_or(pairs.others().len(), |&start| start as usize);
     let ends: Vec<usize> = (1..borders.len()).map(first).collect();
-    let mut vectors = vec![[T::narrow(0.0); 3]; pairs.others().len()];
-    let mut lengths = vec![T::narrow(0.0); pairs.others().len()];
-    let measure = |task: usize, write: &mut dyn FnMut(usize, [f64; 3])| {
+    let mut vectors = vec![[T::default(); 3]; pairs.others().len()];
+    let mut lengths = vec![T::default(); pairs.others().len()];
+    let measure = |task: usize, write: &mut dyn FnMut(usize, ([T; 3], T))| {
         for i in borders[task]..borders[task + 1] {
             let cell = if cells.len() == 1 { &cells[0] } else { &cells[batch.of(i)] };
             let (others, shifts) = pairs.row(i);
             for ((p, &j), s) in pairs.range(i).zip(others).zip(shifts) {
-                write(p - first(task), displacement(cell, positions[i], positions[j as usize], s));
+                write(p - first(task), T::between(cell, positions[i], positions[j as usize], s));
             }
         }
     };
-    split_tasks(pool, &mut vectors, &ends, |task, out| measure(task, &mut |p, d| out[p] = d.map(T::narrow)));
+    split_tasks(pool, &mut vectors, &ends, |task, out| measure(task, &mut |p, (vector, _)| out[p] = vector));
     split_tasks(pool, &mut lengths, &ends, |task, out| {
-        measure(task, &mut |p, d| out[p] = T::narrow(squared(d).sqrt()));
+        measure(task, &mut |p, (_, length)| out[p] = length);
     });
     Ok((lengths, vectors))
 }

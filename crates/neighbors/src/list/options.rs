@@ -1,5 +1,6 @@
 //! Options of a search: cutoffs, the kind and form of its list, limits of its size.
 
+use crate::lattice::Precision;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::{Error, Result};
 use madelung_cpu::Cpu;
@@ -86,6 +87,8 @@ pub struct Options {
     pub max_neighbors: Option<usize>,
     /// The processor's instructions; the list does not depend on them, bit for bit.
     pub cpu: Cpu,
+    /// The precision of coordinates that were widened.
+    pub(crate) precision: Precision,
 }
 
 impl Default for Options {
@@ -97,6 +100,7 @@ impl Default for Options {
             capacity: None,
             max_neighbors: None,
             cpu: Cpu::new(),
+            precision: Precision::Double,
         }
     }
 }
@@ -125,6 +129,11 @@ impl Options {
     /// These options with the instructions of `cpu`.
     pub fn with_cpu(self, cpu: Cpu) -> Self {
         Self { cpu, ..self }
+    }
+
+    /// These options for widened coordinates.
+    pub(crate) fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
     }
 
     /// These options with a capacity in pairs.

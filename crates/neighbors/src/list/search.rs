@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::CooArrays;
-use madelung_core::array::reserve;
+use madelung_core::array::{DType, reserve};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{Pool, Serial, split_tasks};
 use madelung_core::stop::caught;
@@ -21,7 +21,7 @@ use super::clusters;
 use super::coordinate::Coordinate;
 use super::grid::{Grid, Scratch};
 use super::options::{Cutoff, Form, Method, Options};
-use crate::lattice::{Lattice, lattices};
+use crate::lattice::{Lattice, Precision, lattices};
 
 /// Atoms per task when preparing.
 pub(crate) const ATOMS_PER_TASK: usize = 1024;
@@ -276,7 +276,8 @@ impl NeighborSearch {
                         format!("{:?} for atom {i}", positions[i]),
                     ));
                 }
-                let lattices = lattices(cell, pbc, batch.systems())?;
+                let precision = if T::DTYPE == DType::F64 { options.precision } else { Precision::Single };
+                let lattices = lattices(cell, pbc, batch.systems(), precision)?;
                 let lattice = |b: usize| if lattices.len() == 1 { &lattices[0] } else { &lattices[b] };
                 let wraps = place(positions, batch, lattice, |b| cutoff.of(b), pool, &mut self.placed)?;
                 let whose =

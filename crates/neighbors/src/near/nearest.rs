@@ -7,7 +7,7 @@
 use super::cloud::{BLOCK, Cloud};
 use super::pairs::image_range;
 use crate::boxes::Extent;
-use crate::lattice::{Lattice, displacement, norm, squared};
+use crate::lattice::{Lattice, norm};
 use madelung_core::array::{Buffer, push};
 use madelung_core::stop::if_asked;
 use madelung_cpu::Cpu;
@@ -49,6 +49,8 @@ pub(crate) struct Nearby<'a> {
     pub(crate) numbers: &'a [i32],
     pub(crate) lattices: &'a [Lattice],
     pub(crate) k: usize,
+    /// The largest distance of a point that counts.
+    pub(crate) limit: f64,
     pub(crate) cpu: Cpu,
 }
 
@@ -188,7 +190,7 @@ impl Nearby<'_> {
             let image = near.images.partition_point(|(_, end)| *end <= at / BLOCK);
             let first = points.first_point(near.blocks[at / BLOCK] as usize, system);
             let hit = self.hit(i, first + at % BLOCK, near.images[image].0, system);
-            if hit.distance <= radius {
+            if hit.distance <= radius.min(self.limit) {
                 insert(hits, &mut have, hit);
             }
         }
@@ -197,13 +199,16 @@ impl Nearby<'_> {
 
     /// The nearest points of a query that has fewer than `k` within a radius.
     fn farther(&self, i: usize, system: usize, radius: f64, near: &mut Gathered, hits: &mut [Hit]) -> usize {
-        let (at, is_open) = (self.queries.at()[i], self.lattices[system].periodic == [false; 3]);
+        let (at, lattice) = (self.queries.at()[i], &self.lattices[system]);
+        let is_open = lattice.periodic == [false; 3];
         if self.points.batch.members(system).is_empty() {
             return 0;
         }
         let Extent { low, high } = self.points.extents[system];
         // In an open system no point is farther.
-        let farthest = norm(std::array::from_fn(|k| (high[k] - at[k]).max(at[k] - low[k]))) * (1.0 + 1e-9);
+        let farthest = norm(std::array::from_fn(|k| (high[k] - at[k]).max(at[k] - low[k])));
+        let largest = self.queries.largest[system].max(self.points.largest[system]);
+        let farthest = (farthest + lattice.slack(largest, farthest)) * (1.0 + 1e-9);
         let (gap, mut beyond) = (self.gap(system, at), radius);
         loop {
             beyond *= 2.0;
@@ -212,7 +217,7 @@ impl Nearby<'_> {
                 return 0;
             }
             let have = self.among(i, system, near, hits);
-            if have == self.k || is_open && radius >= farthest || beyond > 1e300 {
+            if have == self.k || is_open && radius >= farthest || radius >= self.limit || beyond > 1e300 {
                 return have;
             }
         }
@@ -221,9 +226,8 @@ impl Nearby<'_> {
     fn hit(&self, i: usize, j: usize, image: [i32; 3], system: usize) -> Hit {
         let (q, p) = (self.queries.wrap(i), self.points.wrap(j));
         let shift = std::array::from_fn(|k| image[k] + q[k] - p[k]);
-        let rows = &self.lattices[system].rows;
-        let d = displacement(rows, self.queries.given[i], self.points.given[j], shift);
-        Hit { distance: squared(d).sqrt(), point: self.numbers[j], shift }
+        let distance = self.lattices[system].distance(self.queries.given[i], self.points.given[j], shift);
+        Hit { distance, point: self.numbers[j], shift }
     }
 
     /// A radius within which k points are likely, and many more are not.

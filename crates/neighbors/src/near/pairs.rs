@@ -6,7 +6,7 @@
 
 use super::cloud::{BLOCK, Cloud};
 use crate::boxes::Extent;
-use crate::lattice::{Lattice, displacement, squared};
+use crate::lattice::Lattice;
 use madelung_core::array::{Buffer, push};
 use madelung_core::runtime::lanes::packed::{pack, unpack};
 use madelung_core::stop::if_asked;
@@ -223,7 +223,7 @@ impl<'v> Finder<'v> {
                 let (q, r) = if around.by_points { (j, i) } else { (i, j) };
                 let (q, r) = (self.vicinity.queries.given[q], self.vicinity.points.given[r]);
                 // NaN does not come here.
-                if squared(displacement(&lattice.rows, q, r, s)).sqrt() > radius {
+                if lattice.distance(q, r, s) > radius {
                     *word &= !(1 << (n % WORD));
                 }
             }

@@ -107,7 +107,9 @@ fn ten_thousand_cells_have_the_pairs_of_brute_force() {
         expected.sort_unstable();
         assert_eq!(entries(&list), expected, "{}", about("radius"));
         let k = (random() * 9.0) as usize;
-        let nearest = grid.nearest(&context, &queries.view(), &queries.batch(), k, Some(-1)).expect("points");
+        let nearest = grid
+            .nearest(&context, &queries.view(), &queries.batch(), k, f64::INFINITY, Some(-1))
+            .expect("points");
         let expected = closest(&every, queries.at.len(), k, -1);
         for row in (0..queries.at.len()).map(|i| i * k..(i + 1) * k) {
             // Brute force has all images up to the cutoff, and without periodic axes all points.

@@ -6,12 +6,14 @@ use madelung_core::runtime::Isa;
 use madelung_core::structure::{Batch, Clusters};
 use madelung_cpu::Cpu;
 use madelung_neighbors::brute_force::{self, Pair};
-use madelung_neighbors::{Form, Kind, Method, Neighbors, Options, PairList, find_neighbors, neighbor_list};
+use madelung_neighbors::{
+    Coordinate, Form, Kind, Method, Neighbors, Options, PairList, distances, find_neighbors, neighbor_list,
+};
 use proptest::prelude::*;
 
 /// The oracle's answer for a batch.
-fn oracle(systems: &[System], cutoff: f64, half: bool) -> Vec<Pair> {
-    let positions: Vec<_> = systems.iter().flat_map(|s| s.atoms.clone()).collect();
+fn oracle<T: Coordinate>(systems: &[System], cutoff: f64, half: bool) -> Vec<Pair> {
+    let positions: Vec<_> = systems.iter().flat_map(|s| &s.atoms).map(|r| r.map(T::narrow)).collect();
     let (mut found, mut first) = (Vec::new(), 0);
     for s in systems {
         // |S_k| ≤ (|r_j − r_i| + cutoff) / height of the lattice of periodic axes, which is at least the cell's.
@@ -26,7 +28,7 @@ fn oracle(systems: &[System], cutoff: f64, half: bool) -> Vec<Pair> {
 
 /// The search against the oracle, for both methods and the choice between them, each on other instructions.
 fn agree(systems: &[System], cutoff: f64, half: bool) -> Result<(), TestCaseError> {
-    let expected = oracle(systems, cutoff, half);
+    let expected = oracle::<f64>(systems, cutoff, half);
     let options = if half { Options::half() } else { Options::full() };
     let all = [None, Some(Method::CellList), Some(Method::BruteForce)];
     for (method, &isa) in all.into_iter().zip(Isa::available().iter().rev().cycle()) {
@@ -87,10 +89,10 @@ proptest! {
     }
 
     #[test]
-    fn single_precision_is_exact_for_its_coordinates(system in systems(20), cutoff in 0.3..3.0f64) {
+    fn in_single_precision_distances_of_that_decide(system in systems(20), cutoff in 0.3..3.0f64) {
         let rounded = System { atoms: system.rounded().atoms, ..system };
         let cutoff = f64::from(cutoff as f32);
-        let expected = oracle(std::slice::from_ref(&rounded), cutoff, false);
+        let expected = oracle::<f32>(std::slice::from_ref(&rounded), cutoff, false);
         for method in [Method::CellList, Method::BruteForce] {
             let list = search::<f32>(std::slice::from_ref(&rounded), cutoff, &Options::full().with_method(method), 1);
             prop_assert_eq!(&list.iter().collect::<Vec<_>>(), &expected);
@@ -104,6 +106,32 @@ proptest! {
         prop_assert!(full.to_half().unwrap().iter().eq(half.iter()));
         prop_assert!(half.to_full().unwrap().iter().eq(full.iter()));
     }
+}
+
+/// Pairs of a list are closer than a cutoff that is the distance of one of them, in the precision of the positions.
+fn none_is_at_its_cutoff<T: Coordinate + Into<f64>>() {
+    let system = fluid(5, 0.3);
+    let positions: Vec<[T; 3]> = system.atoms.iter().map(|r| r.map(T::narrow)).collect();
+    let batch = batch(std::slice::from_ref(&system));
+    let lengths = |cutoff: f64, method: Option<Method>| -> Vec<f64> {
+        let (cell, options) = (Some(&[system.cell][..]), Options::full().maybe(method));
+        let list = neighbor_list(&positions, cutoff, cell, None, &batch, &options, &Serial).unwrap();
+        let (lengths, _) = distances(&positions, cell, &batch, &list, &Serial).unwrap();
+        lengths.into_iter().map(T::into).collect()
+    };
+    let all = lengths(2.5, None);
+    for (n, &cutoff) in all.iter().enumerate().step_by(all.len() / 300) {
+        let method = [None, Some(Method::CellList), Some(Method::BruteForce)][n % 3];
+        let found = lengths(cutoff, method);
+        assert!(found.iter().all(|d| *d < cutoff), "{cutoff}");
+        assert_eq!(found.len(), all.iter().filter(|d| **d < cutoff).count(), "{cutoff}");
+    }
+}
+
+#[test]
+fn no_pair_is_at_its_cutoff() {
+    none_is_at_its_cutoff::<f64>();
+    none_is_at_its_cutoff::<f32>();
 }
 
 /// A jittered lattice of n³ atoms in a box whose atoms are far from sorted.

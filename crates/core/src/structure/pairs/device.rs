@@ -28,36 +28,34 @@ pub struct DevicePairs<'a> {
 enum Offsets<'a> {
     /// Row i is ptr\[i\]..ptr\[i+1\].
     Csr(Integers<'a>),
-    /// The first entry of each row, and the end of its entries.
-    Ranges(View<'a>, View<'a>),
+    /// The first entry of each row, and the end of its entries, (2, N).
+    Ranges(Integers<'a>),
 }
 
 impl<'a> DevicePairs<'a> {
-    /// From the first entry of each row and the end of its entries, `starts` and `ends` (N,), int64, the columns `others`
-    /// (capacity,), int32, and the image of each pair: `shifts` (capacity, 3) or, packed as [`super::Shifts`] packs them,
+    /// From the first entry of each row and the end of its entries, `ranges` (2, N), int64, the columns `others` (capacity,), int32, and the image of each pair: `shifts` (capacity, 3) or, packed as [`super::Shifts`] packs them,
     /// (capacity,), int32.
     ///
     /// # Errors
     /// The array whose dtype, shape or place is another; `neighbor_list`, where there are more rows or columns than 32-bit
     /// indices can number, or a full or half list has not a row for each column.
-    pub fn new(
-        starts: View<'a>,
-        ends: View<'a>,
+    pub fn from_ranges(
+        ranges: impl Into<Integers<'a>>,
         others: impl Into<Integers<'a>>,
         shifts: impl Into<Integers<'a>>,
         columns: usize,
         kind: Kind,
     ) -> Result<Self> {
-        for view in [&starts, &ends] {
-            Integers::Lent(view.clone()).check("neighbor_ptr", DType::I64, &[starts.len()])?;
-        }
-        Self::assemble(Offsets::Ranges(starts, ends), others.into(), shifts.into(), columns, kind)
+        let ranges = ranges.into();
+        let rows = ranges.view().shape().get(1).copied().unwrap_or(0);
+        ranges.check("neighbor_ptr", DType::I64, &[2, rows])?;
+        Self::assemble(Offsets::Ranges(ranges), others.into(), shifts.into(), columns, kind)
     }
 
-    /// From offsets `neighbor_ptr` (N + 1,), int64; all else as for [`DevicePairs::new`].
+    /// From offsets `neighbor_ptr` (N + 1,), int64; all else as for [`DevicePairs::from_ranges`].
     ///
     /// # Errors
-    /// As [`DevicePairs::new`].
+    /// As [`DevicePairs::from_ranges`].
     pub fn from_csr(
         neighbor_ptr: impl Into<Integers<'a>>,
         others: impl Into<Integers<'a>>,
@@ -75,7 +73,7 @@ impl<'a> DevicePairs<'a> {
     /// with the list writes.
     ///
     /// # Errors
-    /// As [`DevicePairs::new`].
+    /// As [`DevicePairs::from_ranges`].
     pub fn widened(
         neighbor_ptr: View<'a>,
         wide: impl Into<Integers<'a>>,
@@ -137,7 +135,7 @@ impl<'a> DevicePairs<'a> {
     pub fn rows(&self) -> usize {
         match &self.offsets {
             Offsets::Csr(ptr) => ptr.view().len() - 1,
-            Offsets::Ranges(starts, _) => starts.len(),
+            Offsets::Ranges(ranges) => ranges.view().shape()[1],
         }
     }
 
@@ -169,7 +167,10 @@ impl<'a> DevicePairs<'a> {
     fn range(&self, end: usize) -> View<'_> {
         match &self.offsets {
             Offsets::Csr(ptr) => ptr.view().rows(end, self.rows()).expect("one offset more than rows"),
-            Offsets::Ranges(starts, ends) => [starts, ends][end].clone(),
+            Offsets::Ranges(ranges) => {
+                let row = ranges.view().rows(end, 1).expect("starts and ends");
+                View::new(row.data(), &[self.rows()]).expect("an element for each row")
+            }
         }
     }
 
@@ -250,7 +251,8 @@ impl Structure for DevicePairs<'_> {
     }
 
     fn into_arrays(self: Box<Self>) -> Vec<Array> {
-        let ptr = if let Offsets::Csr(ptr) = self.offsets { ptr.into_array() } else { None };
+        let (Offsets::Csr(ptr) | Offsets::Ranges(ptr)) = self.offsets;
+        let ptr = ptr.into_array();
         let own = [self.others, self.shifts].into_iter().filter_map(Integers::into_array);
         ptr.into_iter().chain(own).collect()
     }

@@ -1,7 +1,7 @@
 //! Formats of pair lists: CSR, COO and padded matrices, full and half.
 
-use super::{Kind, PairList, Rows, Shifts};
-use crate::array::{Buffer, filled, reserve};
+use super::{Kind, PairList, Rows, Shifts, lengths, out_of_range};
+use crate::array::{Buffer, Numbers, filled, reserve};
 use crate::runtime::lanes::packed::pack;
 use crate::stop::caught;
 use crate::{Error, Result};
@@ -40,6 +40,45 @@ pub struct Matrix {
     pub num_neighbors: Vec<i32>,
     /// Images, zero in the padding, shape (N, M, 3).
     pub shifts: Vec<[i32; 3]>,
+}
+
+impl<'a> PairList<'a> {
+    /// From the first entry of each row and the end of its entries, as [`PairList::from_search`]: rows with room behind them.
+    ///
+    /// # Errors
+    /// As [`PairList::from_csr`].
+    pub fn from_ranges(
+        starts: Vec<i64>,
+        ends: Vec<i64>,
+        others: impl Into<Numbers<'a, i32>>,
+        shifts: Shifts<'a>,
+        columns: usize,
+        kind: Kind,
+    ) -> Result<Self> {
+        let others = others.into();
+        lengths("neighbor_shifts", &others, &shifts)?;
+        let (mut len, mut last, mut largest) = (0, 0, 0);
+        if starts.len() != ends.len() {
+            let expected = format!("an end for each of {} rows", starts.len());
+            return Err(Error::argument("neighbor_ptr", expected, ends.len().to_string()));
+        }
+        for (row, (&start, &end)) in starts.iter().zip(&ends).enumerate() {
+            let range = (last <= start && start <= end).then(|| others.get(start as usize..end as usize));
+            let Some(Some(range)) = range else {
+                let expected = format!("rows that rise and end within the {} entries", others.len());
+                let got = format!("{start} to {end} for row {row}");
+                return Err(Error::argument("neighbor_ptr", expected, got));
+            };
+            largest = range.iter().fold(largest, |largest, &j| largest.max(j as u32));
+            (last, len) = (end, len + range.len());
+        }
+        if len > 0 && largest as usize >= columns {
+            return Err(out_of_range(largest as i32, columns));
+        }
+        let list = Self::new(Rows::Padded { starts, ends }, others, shifts, columns, len, kind);
+        list.check_square()?;
+        Ok(list)
+    }
 }
 
 impl PairList<'_> {

@@ -31,6 +31,8 @@ pub struct Options {
     /// Whether the code shall be small rather than fast: special functions stand apart, f32 has no lanes and f64 at most
     /// four.
     pub small: bool,
+    /// Whether products are rounded before they are added.
+    pub rounded: bool,
 }
 
 /// A kernel and the options of its attribute.
@@ -326,7 +328,8 @@ fn lower(f: &ItemFn, funcs: &Functions<'_>) -> Result<Source> {
     let queries = l.grids.queries()?;
     let ident = f.sig.ident.clone();
     let name = prefix.map_or_else(|| ident.to_string(), |prefix| format!("{prefix}_{ident}"));
-    let kernel = Kernel { name, dims: l.dims, index: l.index, params: l.params, queries, body: l.b };
+    let (rounded, body) = (options.rounded, l.b);
+    let kernel = Kernel { name, dims: l.dims, index: l.index, params: l.params, queries, body, rounded };
     let (docs, visibility) = (docs(f), f.vis.clone());
     if kernel.body.in_order {
         no_adjoint::check_arrays(&kernel, f)?;
@@ -350,7 +353,7 @@ fn docs(f: &ItemFn) -> Vec<String> {
 }
 
 /// The options, and the start of the name: `#[kernel(fast(positions), fast(positions, strain), scatter, clusters, small,
-/// prefix(ewald))]`.
+/// rounded, prefix(ewald))]`.
 fn attributes(f: &ItemFn, params: &[Param]) -> Result<(Options, Option<String>)> {
     let attr = f.attrs.iter().find(|a| a.path().is_ident("kernel"));
     let Some(syn::Meta::List(_)) = attr.map(|a| &a.meta) else { return Ok(Default::default()) };
@@ -368,6 +371,10 @@ fn attributes(f: &ItemFn, params: &[Param]) -> Result<(Options, Option<String>)>
             found.small = true;
             return Ok(());
         }
+        if meta.path.is_ident("rounded") {
+            found.rounded = true;
+            return Ok(());
+        }
         if meta.path.is_ident("prefix") {
             return meta.parse_nested_meta(|word| {
                 prefix = Some(word.path.require_ident()?.to_string());
@@ -378,7 +385,8 @@ fn attributes(f: &ItemFn, params: &[Param]) -> Result<(Options, Option<String>)>
             return Err(meta.error(
                 "expected `fast(input, …)`: inputs whose gradients get a form of their own; `scatter`: gradients that \
                  add to partners' elements as well; `clusters`: gradients in clusters of atoms, too; `small`: compiles \
-                 fast, runs slowly; or `prefix(word)`: the start of the kernel's name",
+                 fast, runs slowly; `rounded`: products are rounded before they are added; or `prefix(word)`: the \
+                 start of the kernel's name",
             ));
         }
         let mut set = vec![];

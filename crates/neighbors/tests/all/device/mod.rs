@@ -14,15 +14,19 @@ use crate::gpu::Gpu;
 use crate::systems::{Cell, System, batch, search, systems};
 use coo::Coo;
 use madelung_core::array::DType;
-use madelung_neighbors::{DeviceFrame, DeviceSearch, Options, Periodic};
+use madelung_neighbors::{Coordinate, DeviceFrame, DeviceSearch, Options, Periodic};
 use madelung_stand_in::{Order, set_order};
 use proptest::prelude::*;
 use support::{Read, options};
 
 /// The CPU's list.
 pub(crate) fn expected(systems: &[System], cutoff: f64, half: bool) -> Read {
+    expected_of::<f64>(systems, cutoff, half)
+}
+
+fn expected_of<T: Coordinate>(systems: &[System], cutoff: f64, half: bool) -> Read {
     let options = if half { Options::half() } else { Options::full() };
-    let list = search::<f64>(systems, cutoff, &options, 1);
+    let list = search::<T>(systems, cutoff, &options, 1);
     let csr = list.to_csr();
     Read { ptr: csr.neighbor_ptr.to_vec(), others: csr.others.to_vec(), shifts: csr.shifts.to_vec() }
 }
@@ -38,7 +42,10 @@ fn agree(gpu: &Gpu, systems: &[System], cutoff: f64) -> usize {
         };
         let sent = gpu.send(&systems, dtype);
         for (half, packed) in [(false, true), (false, false), (true, true), (true, false)] {
-            let want = expected(&systems, cutoff, half);
+            let want = match dtype {
+                DType::F32 => expected_of::<f32>(&systems, cutoff, half),
+                _ => expected(&systems, cutoff, half),
+            };
             let pairs = want.others.len();
             let options = options(cutoff, half, pairs, packed);
             let mut search = DeviceSearch::new(&gpu.context(), batch(&systems).atoms(), options).unwrap();

@@ -96,9 +96,9 @@ fn read(gpu: &Gpu, pairs: &QueryPairs, grid: &DeviceGrid) -> List {
 }
 
 /// The CPU's list.
-fn expected(grid: &HashGrid, queries: &Set, radius: f64) -> List {
-    let list =
-        grid.query(&madelung_cpu::context(), &queries.view(), &queries.batch(), radius).expect("a list");
+fn expected(grid: &HashGrid, queries: &Set, dtype: DType, radius: f64) -> List {
+    let at = queries.of(dtype);
+    let list = grid.query(&madelung_cpu::context(), &at.view(), &queries.batch(), radius).expect("a list");
     let csr = list.to_csr();
     (csr.neighbor_ptr.to_vec(), csr.others.to_vec(), csr.shifts.to_vec())
 }
@@ -121,13 +121,14 @@ fn agree(gpu: &Gpu, case: &Case, radii: &[f64]) {
         let (there, asked) = (Sent::new(gpu, &points, of_points), Sent::new(gpu, &queries, of_queries));
         let device = Searched::new(gpu, &there, cells, *pbc, *cell_size);
         for radius in radii {
-            let want = expected(&host, &queries, *radius);
+            let want = expected(&host, &queries, of_queries, *radius);
             let pairs = device.query(gpu, &asked, *radius, want.1.len());
             gpu.check().unwrap_or_else(|e| panic!("{e}: {radius} {case:?}"));
             assert_eq!(read(gpu, &pairs, &device.grid), want, "{radius} {case:?}");
         }
-        let want =
-            host.nearest(&context, &queries.view(), &queries.batch(), *k, Some(-1)).expect("the nearest");
+        let want = host
+            .nearest(&context, &queries.of(of_queries).view(), &queries.batch(), *k, f64::INFINITY, Some(-1))
+            .expect("the nearest");
         let got = device.nearest(gpu, &asked, *k, Some(-1));
         gpu.check().unwrap_or_else(|e| panic!("{e}: {case:?}"));
         assert_eq!(got, want, "{case:?}");
@@ -230,7 +231,10 @@ fn a_graph_follows_the_points() {
         let points = one(&at);
         let host =
             HashGrid::build(&madelung_cpu::context(), &points.view(), Some(&[CUBE]), None, points.batch());
-        assert_eq!(read(&gpu, &pairs, &device.grid), expected(&host.expect("a grid"), &points, 1.7));
+        assert_eq!(
+            read(&gpu, &pairs, &device.grid),
+            expected(&host.expect("a grid"), &points, DType::F64, 1.7)
+        );
     }
 }
 

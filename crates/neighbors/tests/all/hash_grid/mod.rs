@@ -3,7 +3,7 @@
 #[cfg(target_os = "linux")]
 mod device;
 
-use madelung_core::array::View;
+use madelung_core::array::{Array, DType, View};
 use madelung_core::backend::Context;
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::structure::Batch;
@@ -39,6 +39,11 @@ impl Set {
 
     pub(crate) fn view(&self) -> View<'_> {
         View::from(&self.at[..])
+    }
+
+    /// The coordinates in a type.
+    pub(crate) fn of(&self, dtype: DType) -> Array {
+        Array::from_f64(dtype, &[self.at.len(), 3], self.at.as_flattened()).expect("rows of three")
     }
 }
 
@@ -176,7 +181,7 @@ proptest! {
         expected.sort_unstable();
         prop_assert_eq!(entries(&list), expected);
         // The oracle has all images within its reach, and without periodic axes all points.
-        let nearest = grid.nearest(&context, &queries.view(), &queries.batch(), k, Some(-1)).expect("the nearest");
+        let nearest = grid.nearest(&context, &queries.view(), &queries.batch(), k, f64::INFINITY, Some(-1)).expect("the nearest");
         let expected = closest(&every, queries.at.len(), k, -1);
         for i in 0..queries.at.len() {
             let row = i * k..(i + 1) * k;
@@ -228,7 +233,7 @@ proptest! {
         let mut expected = within(&every, radius);
         expected.sort_unstable();
         prop_assert_eq!(entries(&list), expected);
-        let nearest = grid.nearest(&context, &queries.view(), &queries.batch(), k, Some(-1)).expect("the nearest");
+        let nearest = grid.nearest(&context, &queries.view(), &queries.batch(), k, f64::INFINITY, Some(-1)).expect("the nearest");
         let expected = closest(&every, queries.at.len(), k, -1);
         for row in (0..queries.at.len()).map(|i| i * k..(i + 1) * k) {
             if pbc == [false; 3] || expected.distances[row.clone()].iter().all(|d| *d < reach) {
@@ -269,11 +274,13 @@ fn the_radius_is_inclusive_and_ties_go_by_index_and_image() {
             if radius == 0.0 { 1 } else { shells[shells.iter().position(|s| s.1 == n).unwrap() - 1].1 }
         );
     }
-    let n = grid.nearest(&context, &query.view(), &query.batch(), 7, None).expect("the nearest");
+    let n =
+        grid.nearest(&context, &query.view(), &query.batch(), 7, f64::INFINITY, None).expect("the nearest");
     assert_eq!(n.indices, [0, 1, 1, 2, 2, 4, 4]);
     assert_eq!(n.shifts, [[0; 3], [-1, 0, 0], [0; 3], [0, -1, 0], [0; 3], [0, 0, -1], [0; 3]]);
     assert_eq!(n.distances, [0.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]);
-    let far = grid.nearest(&context, &query.view(), &query.batch(), 33, None).expect("the nearest");
+    let far =
+        grid.nearest(&context, &query.view(), &query.batch(), 33, f64::INFINITY, None).expect("the nearest");
     assert_eq!(far.distances[27..], [4.0; 6]);
 }
 
@@ -282,14 +289,16 @@ fn too_few_points_are_an_error_or_padding() {
     let points = one(&[[1.0, 0.0, 0.0], [3.0, 0.0, 0.0]]);
     let (context, grid) = (madelung_cpu::context(), grid(&points, None));
     let query = one(&[[0.0; 3], [3.5, 0.0, 0.0]]);
-    let error =
-        grid.nearest(&context, &query.view(), &query.batch(), 3, None).expect_err("two points").to_string();
+    let error = grid
+        .nearest(&context, &query.view(), &query.batch(), 3, f64::INFINITY, None)
+        .expect_err("two points")
+        .to_string();
     assert!(error.starts_with("`k`: expected at most 2, the points that query 0 has"), "{error}");
-    let n = grid.nearest(&context, &query.view(), &query.batch(), 3, Some(2)).expect("padded");
+    let n = grid.nearest(&context, &query.view(), &query.batch(), 3, f64::INFINITY, Some(2)).expect("padded");
     assert_eq!((n.indices, n.counts), (vec![0, 1, 2, 1, 0, 2], vec![2, 2]));
     assert_eq!(n.distances, [1.0, 3.0, f64::INFINITY, 0.5, 2.5, f64::INFINITY]);
     assert!(
-        grid.nearest(&context, &query.view(), &query.batch(), 3, Some(1))
+        grid.nearest(&context, &query.view(), &query.batch(), 3, f64::INFINITY, Some(1))
             .expect_err("an index")
             .to_string()
             .starts_with("`fill_value`")
@@ -297,11 +306,15 @@ fn too_few_points_are_an_error_or_padding() {
     let none = one(&[]);
     let empty = HashGrid::build(&context, &none.view(), Some(&[CUBE]), None, none.batch()).expect("a grid");
     assert!(empty.query(&context, &query.view(), &query.batch(), 2.0).expect("a list").is_empty());
-    let n = empty.nearest(&context, &query.view(), &query.batch(), 1, Some(-5)).expect("padding");
+    let n =
+        empty.nearest(&context, &query.view(), &query.batch(), 1, f64::INFINITY, Some(-5)).expect("padding");
     assert_eq!(n.indices, [-5, -5]);
     assert!(grid.query(&context, &none.view(), &none.batch(), 2.0).expect("a list").is_empty());
     assert!(
-        grid.nearest(&context, &none.view(), &none.batch(), 2, None).expect("nothing").indices.is_empty()
+        grid.nearest(&context, &none.view(), &none.batch(), 2, f64::INFINITY, None)
+            .expect("nothing")
+            .indices
+            .is_empty()
     );
 }
 
@@ -330,7 +343,9 @@ fn memory_and_time_follow_the_points() {
             let list = grid.query(&context, &points.view(), &points.batch(), radius).expect("a list");
             assert_eq!(entries(&list), within(&every, radius), "{radius}");
         }
-        let n = grid.nearest(&context, &points.view(), &points.batch(), 5, None).expect("the nearest");
+        let n = grid
+            .nearest(&context, &points.view(), &points.batch(), 5, f64::INFINITY, None)
+            .expect("the nearest");
         assert_eq!(n, closest(&every, at.len(), 5, -1));
     }
 }
@@ -341,7 +356,14 @@ fn points_closer_than_single_precision_can_tell() {
     let nearest = |at: &[Point], edge: f64, k: usize| {
         let (points, query) = (one(at), one(&[[0.0; 3]]));
         let cell = [[edge, 0.0, 0.0], [0.0, edge, 0.0], [0.0, 0.0, edge]];
-        let found = grid(&points, Some(&[cell])).nearest(&context, &query.view(), &query.batch(), k, None);
+        let found = grid(&points, Some(&[cell])).nearest(
+            &context,
+            &query.view(),
+            &query.batch(),
+            k,
+            f64::INFINITY,
+            None,
+        );
         let mut every = vec![];
         for (j, r) in at.iter().enumerate() {
             for n in 0..343 {
@@ -373,7 +395,9 @@ fn queries_far_from_slabs_and_wires() {
             .expect("a grid");
         let far = [[0.1, 0.2, 3e3], [0.4, 0.1, 0.3], [0.2, 0.9, -1e4], [5.5, 0.2, 0.1], [0.5, 0.5, 1e5]];
         let queries = one(&far);
-        let found = grid.nearest(&context, &queries.view(), &queries.batch(), 9, None).expect("the nearest");
+        let found = grid
+            .nearest(&context, &queries.view(), &queries.batch(), 9, f64::INFINITY, None)
+            .expect("the nearest");
         for (i, q) in far.iter().enumerate() {
             // Images beside the query, which is far along an open axis alone.
             let mut every = vec![];
@@ -392,7 +416,7 @@ fn queries_far_from_slabs_and_wires() {
 }
 
 #[test]
-fn results_do_not_depend_on_threads_or_dtype() {
+fn results_do_not_depend_on_threads() {
     let at: Vec<Point> = (0..700)
         .map(|n| {
             let t = f64::from(n);
@@ -401,17 +425,46 @@ fn results_do_not_depend_on_threads_or_dtype() {
         .collect();
     let points = one(&at);
     let cells = [[[4.0, 0.5, 0.0], [-1.0, 5.0, 0.3], [0.2, 0.0, -6.0]]];
-    let search = |context: &Context<'_>, view: &View<'_>| {
-        let grid = HashGrid::build(context, view, Some(&cells), None, points.batch()).expect("a grid");
-        let list = grid.query(context, view, &points.batch(), 1.3).expect("a list");
-        (entries(&list), grid.nearest(context, view, &points.batch(), 12, None).expect("the nearest"))
-    };
-    let threads = Threads::new(3);
-    let serial = madelung_cpu::context().with_pool(&Serial);
-    let first = search(&serial, &points.view());
-    assert_eq!(search(&madelung_cpu::context().with_pool(&threads), &points.view()), first);
-    let floats: Vec<[f32; 3]> = at.iter().map(|r| r.map(|x| x as f32)).collect();
-    assert_eq!(search(&serial, &View::from(&floats[..])), first);
+    for dtype in [DType::F64, DType::F32] {
+        let search = |context: &Context<'_>| {
+            let (at, batch) = (points.of(dtype), points.batch());
+            let view = at.view();
+            let grid = HashGrid::build(context, &view, Some(&cells), None, batch.clone()).expect("a grid");
+            let list = grid.query(context, &view, &batch, 1.3).expect("a list");
+            let nearest = grid.nearest(context, &view, &batch, 12, f64::INFINITY, None).expect("the nearest");
+            (entries(&list), nearest)
+        };
+        let threads = Threads::new(3);
+        let serial = madelung_cpu::context().with_pool(&Serial);
+        assert_eq!(search(&madelung_cpu::context().with_pool(&threads)), search(&serial));
+    }
+}
+
+/// The k-th nearest point is within the radius of its distance, and no farther one is.
+#[test]
+fn a_distance_is_a_radius_that_has_its_point() {
+    let mut number = crate::systems::random(5);
+    let at: Vec<Point> = (0..200).map(|_| std::array::from_fn(|_| 9.0 * number() + 300.0)).collect();
+    let (points, context) = (one(&at), madelung_cpu::context());
+    let cells = [[[9.1, 0.5, 0.0], [-1.0, 8.7, 0.3], [0.2, 0.0, -9.3]]];
+    for dtype in [DType::F64, DType::F32] {
+        let (sent, batch) = (points.of(dtype), points.batch());
+        let view = sent.view();
+        let grid = HashGrid::build(&context, &view, Some(&cells), None, batch.clone()).expect("a grid");
+        let k = 9;
+        let nearest = grid.nearest(&context, &view, &batch, k, f64::INFINITY, None).expect("the nearest");
+        for i in (0..200).step_by(7) {
+            let (row, radius) = (&nearest.distances[k * i..k * (i + 1)], nearest.distances[k * i + k - 1]);
+            let list = grid.query(&context, &view, &batch, radius).expect("a list");
+            let within = list.range(i).len();
+            assert!(within >= k, "{dtype} {i}: {within} within {radius}");
+            assert!(row.is_sorted(), "{row:?}");
+            let below = row.iter().filter(|d| **d < radius).count();
+            let capped =
+                grid.nearest(&context, &view, &batch, k, radius.next_down(), Some(-1)).expect("fewer");
+            assert_eq!(capped.counts[i] as usize, below, "{dtype} {i}");
+        }
+    }
 }
 
 #[test]
