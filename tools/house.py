@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,7 +24,7 @@ ARROWS = {
     "memory": "",
     "lanes": "abi memory",
     "interpreter": "kernel lanes",
-    "core": "abi interpreter lanes macros memory",
+    "core": "interpreter lanes macros memory",
     "jit": "core interpreter kernel",
     "cpu": "core",
     "cuda": "core",
@@ -43,6 +44,9 @@ CIRCLES = {"kernel": 1, "core": 1, "cpu": 1, "cuda": 2}
 PHYSICS = ["neighbors", "electrostatics", "potentials"]
 NOT_IN_PHYSICS = {"rayon", "cudarc", "pyo3"}
 UNSAFE_IN_PHYSICS = "crates/neighbors/src/device/"
+
+# Dependencies that no line of a package names: those by which a build of the module shares all else with one of the tests.
+UNNAMED = {"python": {"approx", "either", "serde"}}
 
 BRIDGES = ["bridge", "bridge-torch", "bridge-jax"]
 
@@ -164,11 +168,40 @@ def folder_of(crate: str) -> Path:
     return next((ROOT / "crates").glob(f"**/{crate}/Cargo.toml")).parent
 
 
-def check_arrows() -> list[str]:
-    """Dependencies against ARROWS, and those that a crate of physics never has."""
+def packages_of_cargo() -> dict[str, Any]:
+    """The packages of the workspace, as Cargo reads their manifests."""
     command = [os.environ.get("CARGO", "cargo"), "metadata", "--no-deps", "--offline", "--format-version=1"]
     metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
-    packages = {p["name"].removeprefix("madelung-"): p for p in metadata["packages"]}
+    return {p["name"].removeprefix("madelung-"): p for p in metadata["packages"]}
+
+
+def sources_of(folder: Path) -> str:
+    """The Rust text of a package, with files elsewhere that it takes in by their path."""
+    others = [f.parent for f in folder.rglob("Cargo.toml") if f.parent != folder]
+    files = {f for f in folder.rglob("*.rs") if not any(other in f.parents for other in others)}
+    new = files
+    while new:
+        paths = {(f.parent / x).resolve() for f in new for x in re.findall(r'^ *#\[path = "([^"]+)"', f.read_text(), re.M)}
+        beside = {g for f in paths for g in (f.parent.rglob("*.rs") if f.name == "mod.rs" else [f]) if g.exists()}
+        new, files = beside - files, files | beside
+    return "".join(f.read_text() for f in sorted(files))
+
+
+def check_dependencies(packages: dict[str, Any]) -> list[str]:
+    """Each dependency of a package is named in its sources."""
+    breaches = []
+    for crate, package in sorted(packages.items()):
+        manifest = Path(package["manifest_path"])
+        text = sources_of(manifest.parent)
+        for name in sorted({d["name"] for d in package["dependencies"]} - UNNAMED.get(crate, set())):
+            word = name.replace("-", "_")
+            if not re.search(rf"\b{word}(?:::|!| as )|\buse {word}\b", text):
+                breaches.append(f"{manifest.relative_to(ROOT)}: no line names {name}")
+    return breaches
+
+
+def check_arrows(packages: dict[str, Any]) -> list[str]:
+    """Dependencies against ARROWS, and those that a crate of physics never has."""
     breaches = []
     for crate, package in sorted(packages.items()):
         manifest = Path(package["manifest_path"])
@@ -280,7 +313,9 @@ def print_lines() -> None:
 def main() -> None:
     if "--lines" in sys.argv[1:]:
         return print_lines()
-    breaches = check_arrows() + check_circles("--circles" in sys.argv[1:]) + check_physics()
+    packages = packages_of_cargo()
+    breaches = check_arrows(packages) + check_dependencies(packages)
+    breaches += check_circles("--circles" in sys.argv[1:]) + check_physics()
     breaches += check_bridges() + check_lengths() + check_openings()
     print(*breaches, sep="\n", end="\n" if breaches else "")
     sys.exit(bool(breaches))
