@@ -62,8 +62,8 @@ run: $(VENV)/.module
 
 examples: $(VENV)/.examples
 	$(BIN)/python examples/nve_salt.py --plot $(TARGET)/nve_salt.png
-	$(BIN)/python examples/train_charges.py --plot $(TARGET)/train_charges.png
-	$(BIN)/python examples/train_charges.py --hybrid --plot $(TARGET)/train_charges_hybrid.png
+	$(BIN)/python examples/train_potential.py
+	$(BIN)/python examples/train_potential.py --hybrid --workers 2
 	$(BIN)/python examples/own_kernel.py
 	$(BIN)/python examples/stillinger_weber.py --plot $(TARGET)/stillinger_weber.png
 	$(BIN)/python examples/phonons.py --plot $(TARGET)/phonons.png

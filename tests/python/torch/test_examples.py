@@ -4,150 +4,18 @@ import importlib.util
 import itertools
 import math
 import re
-import subprocess
-import sys
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from scripts import fourth_order, load, main, run
 
 import madelung.numpy
 from conftest import required
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 
 pytestmark = pytest.mark.host("the examples run there")
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def run(name: str, *arguments: object) -> str:
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def main(module: ModuleType, *arguments: object) -> int:
-    """The same in this process, whose number of threads stays what it is."""
-    return module.main([str(x) for x in (*arguments, "--threads", torch.get_num_threads())])
-
-
-def fourth_order(f, h: float) -> float:
-    return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
-
-
-train_charges = load("train_charges")
-
-
-@pytest.fixture(scope="module")
-def batch():
-    return train_charges.configurations(3, seed=5)
-
-
-@pytest.fixture
-def network():
-    """One that says something about every ion: not as training begins, where the last layer is zero."""
-    torch.manual_seed(3)
-    model = train_charges.ChargeNetwork().double()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    return model
-
-
-@pytest.fixture
-def loss(batch):
-    return train_charges.Loss(train_charges.detached(train_charges.predict(train_charges.reference_charges, batch)))
-
-
-@pytest.mark.parametrize("hybrid", [False, True], ids=["autograd", "hybrid"])
-@pytest.mark.parametrize("which", ["reference", "network"])
-def test_forces_and_stresses_are_those_of_the_energy(batch, network, which: str, hybrid: bool):
-    """With charges that move with the ions. The list changes along the way, and with it nothing but what is zero."""
-    model = network if which == "network" else train_charges.reference_charges
-    found = train_charges.detached(train_charges.predict(model, batch, hybrid))
-    random = torch.Generator().manual_seed(1)
-    direction = torch.randn(batch.positions.shape, generator=random, dtype=torch.float64)
-    strain = torch.randn(3, 3, generator=random, dtype=torch.float64)
-    volumes = torch.linalg.det(batch.cell).abs()
-
-    def energy(positions, cell) -> float:
-        at = train_charges.Batch(positions, cell, batch.species, batch.batch_idx, batch.alpha, batch.k_cutoff)
-        return (train_charges.predict(model, at).energy * batch.ions).sum().item()
-
-    def strained(h: float) -> float:
-        return energy(batch.positions @ (torch.eye(3) + h * strain), batch.cell @ (torch.eye(3) + h * strain))
-
-    # Pairs that cross the cutoff are worth erfc(alpha r)/r, 1e-5 eV: the reason for the width of the bounds.
-    by_direction = fourth_order(lambda h: energy(batch.positions + h * direction, batch.cell), 1e-4)
-    assert -float((found.forces * direction).sum()) == pytest.approx(by_direction, rel=1e-4)
-    by_strain = fourth_order(strained, 1e-5)
-    assert float((volumes[:, None, None] * found.stress * strain).sum()) == pytest.approx(by_strain, rel=1e-4)
-
-
-def test_the_total_charge_is_kept(batch, network):
-    for model in (network, train_charges.reference_charges):
-        charges = train_charges.predict(model, batch).charges.detach()
-        totals = torch.zeros(3, dtype=torch.float64).index_add(0, batch.batch_idx, charges)
-        assert totals.abs().max() < 1e-13
-        assert charges.std() > 0.1
-
-
-def test_plain_and_hybrid_gradients_are_those_of_the_loss(batch, network, loss):
-    """Energies, forces and stresses in one loss: second derivatives, in both modes and against differences."""
-    gradients = {}
-    for hybrid in (False, True):
-        network.zero_grad()
-        loss(train_charges.predict(network, batch, hybrid))[0].backward()
-        gradients[hybrid] = torch.nn.utils.parameters_to_vector(p.grad for p in network.parameters())
-    difference = torch.linalg.norm(gradients[True] - gradients[False])
-    assert difference <= 1e-12 * torch.linalg.norm(gradients[False])
-
-    start = torch.nn.utils.parameters_to_vector(network.parameters()).detach()
-    direction = torch.randn(start.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-
-    def at(h: float) -> float:
-        torch.nn.utils.vector_to_parameters(start + h * direction, network.parameters())
-        return loss(train_charges.predict(network, batch))[0].item()
-
-    assert float(gradients[False] @ direction) == pytest.approx(fourth_order(at, 1e-4), rel=1e-8)
-
-
-def test_training_goes_the_same_way_in_both_modes(batch, loss):
-    losses = {}
-    for hybrid in (False, True):
-        torch.manual_seed(0)
-        model = train_charges.ChargeNetwork().double()
-        steps = train_charges.train(model, batch, loss, 12, 0.02, hybrid)
-        losses[hybrid] = [sum(parts.values()) for parts in steps]
-    assert losses[False][-1] < losses[False][0] / 5
-    assert losses[True] == pytest.approx(losses[False], rel=1e-9)
-
-
-def test_the_training_script(tmp_path, capsys):
-    short = ("--steps", 12, "--systems", 2, "--plot")
-    outputs = [run("train_charges", *short, tmp_path / "plain.png")]
-    assert main(train_charges, "--hybrid", *short, tmp_path / "hybrid.png") == 0
-    outputs.append(capsys.readouterr().out)
-    for output, name in zip(outputs, ("plain", "hybrid")):
-        first, last = map(float, re.search(r"loss (\S+) -> (\S+),", output).groups())
-        assert last < first / 2
-        assert (tmp_path / f"{name}.png").exists() == MATPLOTLIB
-
-
-def test_a_bar_without_tqdm(capsys):
-    bar = train_charges.Bar(iter([{"energy": 1.0}] * 4), 4)
-    for _ in bar:
-        bar.set_postfix_str("loss 1")
-    assert capsys.readouterr().err.endswith(f"\r|{'#' * 30}| 4/4 loss 1\n")
 
 
 message_passing = load("message_passing")
