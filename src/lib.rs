@@ -5,10 +5,15 @@
 
 #![forbid(unsafe_code)]
 
-/// The programs of the page, as tests.
+/// The programs of the README, as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The programs of the page of Rust, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/rust.md")]
+struct Page;
 
 pub use madelung_core::{Error, Result, kernels};
 pub use madelung_electrostatics::{

@@ -14,25 +14,7 @@ import pytest
 
 from conftest import ROOT
 
-# What a page takes as given, and what shows that a function it defines works.
-GIVEN = {
-    "docs/torch.md": """
-import torch
-from madelung.torch import NeighborList, ewald_real_space, ewald_summation, generate_miller_indices, neighbor_list
-positions = 9.0 * torch.rand(24, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-charges, cell = torch.tensor([1.0, -1.0] * 12, dtype=torch.float64), 9.0 * torch.eye(3, dtype=torch.float64)
-alpha, cutoff, k_cutoff = 0.6, 4.0, 4.0
-""",
-    "docs/jax.md": """
-import jax, jax.numpy as jnp, torch
-from madelung.jax import NeighborList, TorchModule, ewald_summation, generate_miller_indices, neighbor_list
-positions = 12.0 * jax.random.uniform(jax.random.key(0), (48, 3))
-charges, cell = jnp.tile(jnp.array([1.0, -1.0]), 24), 12.0 * jnp.eye(3)
-alpha, cutoff = 0.6, 4.0
-miller, _ = generate_miller_indices(cell, k_cutoff=2.0)
-network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-""",
-}
+# What shows that the functions of a page work.
 THEN = {
     "CONTRIBUTING.md": """
 import numpy, torch
@@ -81,11 +63,19 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p 
 def test_python(page: str, tmp_path: Path) -> None:
     """The blocks of a page run one after the other, from a file: kernels are read from their source."""
     here = [block for block in blocks(page, "python") if not any(word in block for word in ELSEWHERE)]
-    program = "\n".join([GIVEN.get(page, ""), *here, THEN.get(page, "")])
+    program = "\n".join([*here, THEN.get(page, "")])
     script = tmp_path / "page.py"
     script.write_text(program, encoding="utf-8")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+
+
+def test_excerpts() -> None:
+    """Functions and classes of the page of training stand so in its example."""
+    example = (ROOT / "examples/train_potential.py").read_text(encoding="utf-8")
+    shown = [block for block in blocks("docs/training.md", "python") if block.startswith(("def ", "class "))]
+    assert len(shown) == 4
+    assert all(block in example for block in shown)
 
 
 def anchors(text: str) -> set[str]:
@@ -117,13 +107,15 @@ def code(rust: str) -> list[str]:
 
 
 def test_rust() -> None:
-    """Rust code of every page stands in a file that is compiled, or in a doctest; the README is one."""
+    """Rust code of every page stands in a file that is compiled, or in a doctest, as whole pages are."""
     folders = ("crates", "examples", "tests", "src")
     texts = [file.read_text(encoding="utf-8") for folder in folders for file in (ROOT / folder).rglob("*.rs")]
     doctests = [re.sub(r"^ *//[/!]", "", text, flags=re.MULTILINE) for text in texts]
     compiled = ["".join(code(text)) for text in (*texts, *doctests)]
+    pages = re.findall(r'include_str!\("\.\./([^"]+)"\)', (ROOT / "src/lib.rs").read_text(encoding="utf-8"))
+    assert pages == ["README.md", "docs/rust.md"]
     for page in PAGES:
-        for block in blocks(page, "rust") if page != "README.md" else []:
+        for block in blocks(page, "rust") if page not in pages else []:
             parts = code(block)
             assert any(all(part in text for part in parts) for text in compiled), f"{page}:\n{block}"
 
