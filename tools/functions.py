@@ -12,6 +12,7 @@ import pkgutil
 import sys
 import textwrap
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 from madelung import _functions
@@ -200,6 +201,40 @@ def bound(namespace: Namespace) -> str:
     return head + BOUND[namespace].lstrip() + listed + "".join(f"{name} = bound.{name}\n" for name in names)
 
 
+# Chapters of the page, by the modules of the declarations.
+CHAPTERS = {
+    "Sums of charges": ("ewald", "mesh", "boundaries", "pair_sums", "gaussians", "equilibration", "latent", "powers"),
+    "Pair potentials": ("potentials",),
+    "Neighbours": ("neighbors", "around", "verlet"),
+    "Segments": ("segments",),
+}
+MODULES = [name for modules in CHAPTERS.values() for name in modules]
+
+
+def chapters() -> dict[str, list[Function]]:
+    """The functions of each chapter, in the order of its modules."""
+    of = {name: [d for d in DECLARED if d.body.__module__.rpartition(".")[2] == name] for name in MODULES}
+    left = [declared.name for declared in DECLARED if not any(declared in here for here in of.values())]
+    assert not left, f"in no chapter: {left}"
+    return {title: [d for name in modules for d in of[name]] for title, modules in CHAPTERS.items()}
+
+
+def contents() -> Iterator[str]:
+    """The functions with their first sentences."""
+    for title, here in chapters().items():
+        yield from ("", f"**{title}**", "")
+        yield from (f"- [`{declared.name}`](#{declared.name}): {declared.summary()}" for declared in here)
+
+
+def rows(declared: Function) -> Iterator[str]:
+    """The rows of a table of arguments; neighbours that share a text and a default share a row."""
+    for (said, value), shared in groupby(declared.explained(), lambda each: (each[1], each[0].default)):
+        parameters = [p for p, _ in shared]
+        names = ", ".join(f"`{p.name}`" for p in parameters)
+        given = "" if value is REQUIRED else f"`{default(parameters[0])}`".replace('"', "'")
+        yield f"| {names} | {given} | {said.replace(chr(10), ' ').replace('|', '&#124;')} |"
+
+
 def page() -> str:
     """The page of all functions."""
     lines = [
@@ -209,19 +244,16 @@ def page() -> str:
         "`madelung.numpy`, `madelung.torch`, `madelung.jax` and `madelung.cuda`, but where it says otherwise, with one "
         "name, one order of arguments and one meaning; differences are said behind NumPy, PyTorch, JAX and CUDA. "
         "Units, signs and words: [conventions.md](conventions.md).",
+        *contents(),
     ]
-    for declared in DECLARED:
+    for declared in (declared for here in chapters().values() for declared in here):
         lines += ["", f"## {declared.name}", "", declared.text.common]
         if declared.without:
             lines += ["", f"Not in {' and '.join(f'`madelung.{name}`' for name in declared.without)}."]
         for note in declared.text.supplements():
             lines += ["", note.replace("\n\n", " ")]
         lines += ["", "| argument | default | |", "|---|---|---|"]
-        shared = ""
-        for p in declared.parameters():
-            shared = p.text.complete().replace("\n", " ") or shared
-            value = "" if p.default is REQUIRED else f"`{default(p)}`".replace('"', "'")
-            lines.append(f"| `{p.name}` | {value} | {shared.replace('|', '&#124;')} |")
+        lines += rows(declared)
         lines += ["", f"**Returns** {declared.returns.complete()}"]
         lines += ["", f"**Raises** {declared.raises.complete()}"]
     return "\n".join(lines) + "\n"

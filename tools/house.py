@@ -45,7 +45,7 @@ PHYSICS = ["neighbors", "electrostatics", "potentials"]
 NOT_IN_PHYSICS = {"rayon", "cudarc", "pyo3"}
 UNSAFE_IN_PHYSICS = "crates/neighbors/src/device/"
 
-# Dependencies that no line of a package names: those by which a build of the module shares all else with one of the tests.
+# Dependencies that no line of a package names: by these a build of the module shares all else with one of the tests.
 UNNAMED = {"python": {"approx", "either", "serde"}}
 
 BRIDGES = ["bridge", "bridge-torch", "bridge-jax"]
@@ -175,13 +175,16 @@ def packages_of_cargo() -> dict[str, Any]:
     return {p["name"].removeprefix("madelung-"): p for p in metadata["packages"]}
 
 
+TAKEN_IN = re.compile(r'^ *#\[path = "([^"]+)"', re.MULTILINE)
+
+
 def sources_of(folder: Path) -> str:
     """The Rust text of a package, with files elsewhere that it takes in by their path."""
     others = [f.parent for f in folder.rglob("Cargo.toml") if f.parent != folder]
     files = {f for f in folder.rglob("*.rs") if not any(other in f.parents for other in others)}
     new = files
     while new:
-        paths = {(f.parent / x).resolve() for f in new for x in re.findall(r'^ *#\[path = "([^"]+)"', f.read_text(), re.M)}
+        paths = {(f.parent / x).resolve() for f in new for x in TAKEN_IN.findall(f.read_text())}
         beside = {g for f in paths for g in (f.parent.rglob("*.rs") if f.name == "mod.rs" else [f]) if g.exists()}
         new, files = beside - files, files | beside
     return "".join(f.read_text() for f in sorted(files))

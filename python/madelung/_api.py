@@ -210,7 +210,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             sigma: length σ of the weight, one for all systems or (B,).
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
             pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. JAX: No traced array.
-            weight: exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance.
+            weight: "exp": exp(−d/σ), "gaussian": exp(−d²/2σ²), "inverse": 1/(d + σ), where d is the distance.
             normalize: whether sums are divided by the sum of their weights and `eps`.
             eps: added to the sum of weights: a query without a point then has zeros.
             query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees
@@ -263,8 +263,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             sigma: length σ of the weight, one for all systems or (B,).
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
             pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. JAX: No traced array.
-            weight: exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance, relative to the largest: so weights
-                never vanish together.
+            weight: "softmax": exp(−d/σ), "gaussian": exp(−d²/2σ²), "inverse": 1/(d + σ), where d is the distance. Each
+                is relative to the largest of its query, so weights never vanish together.
             query_batch_idx, batch_idx: (M,) and (N,), the system of each query and of each point, sorted: a query sees
                 the points of its own.
             radius: largest distance of a point that counts, in L, or infinity: a query may then have fewer than k
@@ -382,15 +382,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             total_charge: of each system, a number or (B,).
             accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3),
                 from 1e-14 (1e-5 in float32) to below 1. None: 1e-6, and 1e-5 in float32.
-            pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over
-                all pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and
-                all images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of
-                both count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`.
-                None for all: the axes of the cell whose vectors are not zero. PyTorch: In a compiled graph a tensor
-                where all else is given: a given list is taken as made for these axes, slabs without `slab_correction`
-                are NaN, and without `pbc` no vector may be zero. JAX: Under `jit` a traced array where all else is
+            pbc: (3,) or (B, 3) of bool, the periodic axes of all systems or of each. Left out, an axis is periodic
+                where its vector in `cell` is not zero. Three axes: Ewald's sum. Two: a slab, with
+                `slab_correction=True`. One: a wire, summed over all pairs and all images along the axis, exactly; only
+                the vector along the axis counts. No axis: an open system, summed over all pairs, exactly; its cell is
+                not looked at. Wires and open systems need no list: pairs of theirs count in a given one with
+                `exclusions`, `widths` or an `exponent` alone. PyTorch: In a compiled graph a tensor where all else is
                 given: a given list is taken as made for these axes, slabs without `slab_correction` are NaN, and
-                without `pbc` no vector may be zero. CUDA: An array of NumPy; True everywhere.
+                without `pbc` no vector may be zero. JAX: Under `jit` a traced array where all else is given: a given
+                list is taken as made for these axes, slabs without `slab_correction` are NaN, and without `pbc` no
+                vector may be zero. CUDA: An array of NumPy; True everywhere.
             slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
                 `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
                 along the open axis does not count, and may be zero. JAX: Under `jit` give `slab_height`.
@@ -737,15 +738,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to
                 below 1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error.
                 None: given ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
-            pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over
-                all pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and
-                all images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of
-                both count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`.
-                None for all: the axes of the cell whose vectors are not zero. PyTorch: In a compiled graph a tensor
-                where all else is given: a given list is taken as made for these axes, slabs without `slab_correction`
-                are NaN, and without `pbc` no vector may be zero. JAX: Under `jit` a traced array where all else is
+            pbc: (3,) or (B, 3) of bool, the periodic axes of all systems or of each. Left out, an axis is periodic
+                where its vector in `cell` is not zero. Three axes: Ewald's sum. Two: a slab, with
+                `slab_correction=True`. One: a wire, summed over all pairs and all images along the axis, exactly; only
+                the vector along the axis counts. No axis: an open system, summed over all pairs, exactly; its cell is
+                not looked at. Wires and open systems need no list: pairs of theirs count in a given one with
+                `exclusions`, `widths` or an `exponent` alone. PyTorch: In a compiled graph a tensor where all else is
                 given: a given list is taken as made for these axes, slabs without `slab_correction` are NaN, and
-                without `pbc` no vector may be zero. CUDA: An array of NumPy; True everywhere.
+                without `pbc` no vector may be zero. JAX: Under `jit` a traced array where all else is given: a given
+                list is taken as made for these axes, slabs without `slab_correction` are NaN, and without `pbc` no
+                vector may be zero. CUDA: An array of NumPy; True everywhere.
             slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
                 `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
                 along the open axis does not count, and may be zero. JAX: Under `jit` give `slab_height`.
@@ -1022,8 +1024,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Args:
             positions: (N, 3), float32 or float64.
             charges: (N,), or (N, C) for C channels, whose energies add up; of the positions' dtype.
-            cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. Zero, or None for all systems:
-                without periodic axes. CUDA: It is read, for which the call waits.
+            cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. A cell of zeros has no periodic axes;
+                None: no system has any. CUDA: It is read, for which the call waits.
             sigma: width σ of the Gaussian charges, in L, one for all systems or (B,). CUDA: Numbers of the host.
             dl: shortest wavelength of the sum over waves, in L, one for all systems or (B,): 0 < |k| ≤ 2π/dl. It is
                 part of the model, as the sum need not be converged there. Not looked at with `miller_indices`.
@@ -1076,8 +1078,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Args:
             positions: (N, 3); only their number counts.
-            cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. Zero, or None for all systems:
-                without periodic axes. CUDA: It is read, for which the call waits.
+            cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. A cell of zeros has no periodic axes;
+                None: no system has any. CUDA: It is read, for which the call waits.
             dl: shortest wavelength of the sum over waves, in L, one for all systems or (B,): 0 < |k| ≤ 2π/dl. It is
                 part of the model, as the sum need not be converged there.
             pbc: (3,) or (B, 3) of bool, all True or all False for each system. None: systems are periodic whose cell is
@@ -1307,15 +1309,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to
                 below 1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error.
                 None: given ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
-            pbc: (3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over
-                all pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and
-                all images along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of
-                both count with `exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`.
-                None for all: the axes of the cell whose vectors are not zero. PyTorch: In a compiled graph a tensor
-                where all else is given: a given list is taken as made for these axes, slabs without `slab_correction`
-                are NaN, and without `pbc` no vector may be zero. JAX: Under `jit` a traced array where all else is
+            pbc: (3,) or (B, 3) of bool, the periodic axes of all systems or of each. Left out, an axis is periodic
+                where its vector in `cell` is not zero. Three axes: Ewald's sum. Two: a slab, with
+                `slab_correction=True`. One: a wire, summed over all pairs and all images along the axis, exactly; only
+                the vector along the axis counts. No axis: an open system, summed over all pairs, exactly; its cell is
+                not looked at. Wires and open systems need no list: pairs of theirs count in a given one with
+                `exclusions`, `widths` or an `exponent` alone. PyTorch: In a compiled graph a tensor where all else is
                 given: a given list is taken as made for these axes, slabs without `slab_correction` are NaN, and
-                without `pbc` no vector may be zero. CUDA: An array of NumPy; True everywhere.
+                without `pbc` no vector may be zero. JAX: Under `jit` a traced array where all else is given: a given
+                list is taken as made for these axes, slabs without `slab_correction` are NaN, and without `pbc` no
+                vector may be zero. CUDA: An array of NumPy; True everywhere.
             slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
                 `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
                 along the open axis does not count, and may be zero. JAX: Under `jit` give `slab_height`.
@@ -1461,8 +1464,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 Without a cell for each system its last one is read.
             batch_ptr: (B+1,), where each system begins. CUDA: It is read.
             half_fill: every pair once (i < j, and of an atom's own images one of each two) instead of from both sides.
-            format: which arrays are returned, see below. JAX: With a capacity "coo" or "csr". CUDA: A "matrix" is made
-                on the host.
+            format: which arrays are returned, see below: "coo", "csr" or "matrix". JAX: With a capacity "coo" or "csr".
+                CUDA: A "matrix" is made on the host.
             max_neighbors: the most pairs that an atom may have, and the width of a matrix. None: as many as it has.
                 PyTorch: On a CUDA device it goes with `capacity` for a matrix alone, which has −1 everywhere (N + 1
                 where that is the `fill_value`) if it does not fit. CUDA: Makes the list on the host.
@@ -1478,7 +1481,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             sources, source_batch_idx: (M, 3), points that are the neighbours of atoms in place of other atoms, and the
                 system of each (M,). One that is on an atom is a neighbour at distance zero. CUDA: Makes the list on the
                 host.
-            method: None chooses by the size of the system. CUDA: There is one on a device, and the list is the same.
+            method: "cell_list" or "brute_force" (all pairs). None chooses by the size of the system. CUDA: There is one
+                on a device, and the list is the same.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -1526,9 +1530,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             batch_idx: (N,), the system of each atom, sorted. JAX: Under `jit` with a cell for each system. CUDA:
                 Without a cell for each system its last one is read.
             batch_ptr: (B+1,), where each system begins. CUDA: It is read.
-            form: how the pairs are kept. None: in clusters of atoms that are neighbours in space where that is faster
-                (a system of 512 atoms or more, with some hundred neighbours each, on the CPU), else in rows. A system's
-                results do not depend on its batch. CUDA: In rows on a device.
+            form: how the pairs are kept, "rows" or "clusters" (of atoms that are neighbours in space). None: in
+                clusters where that is faster (a system of 512 atoms or more, with some hundred neighbours each, on the
+                CPU), else in rows. A system's results do not depend on its batch. CUDA: In rows on a device.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:

@@ -448,7 +448,7 @@ def spatial_order(f: Framework, points: Any, cell: Any, pbc: Any, batch_idx: Any
     Parameter(
         "weight",
         "word",
-        text("exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance."),
+        text('"exp": exp(−d/σ), "gaussian": exp(−d²/2σ²), "inverse": 1/(d + σ), where d is the distance.'),
         "exp",
         words=tuple(_RADIUS_WEIGHTS),
     ),
@@ -537,8 +537,8 @@ def radius_aggregate(
         "weight",
         "word",
         text(
-            "exp(−d/σ), exp(−d²/2σ²) or 1/(d + σ), where d is the distance, relative to the largest: so weights never "
-            "vanish together."
+            '"softmax": exp(−d/σ), "gaussian": exp(−d²/2σ²), "inverse": 1/(d + σ), where d is the distance. Each is '
+            "relative to the largest of its query, so weights never vanish together."
         ),
         "softmax",
         words=tuple(_KNN_WEIGHTS),

@@ -38,11 +38,11 @@ SLAB_HEIGHT = Parameter(
 )
 BOUNDARIES = PBC.but(
     text=text(
-        "(3,) or (B, 3) of bool, the periodic axes. Three: Ewald's sum. None: an open system, whose sum is over all "
-        "pairs, exactly, whatever list is given; its cell is not looked at. One: a wire, over all pairs and all images "
-        "along the axis, exactly; of its cell the vector along the axis counts. Of a list the pairs of both count with "
-        "`exclusions`, `widths` or an `exponent` alone. Two: a slab, with `slab_correction=True`. None for all: the "
-        "axes of the cell whose vectors are not zero.",
+        "(3,) or (B, 3) of bool, the periodic axes of all systems or of each. Left out, an axis is periodic where its "
+        "vector in `cell` is not zero. Three axes: Ewald's sum. Two: a slab, with `slab_correction=True`. One: a wire, "
+        "summed over all pairs and all images along the axis, exactly; only the vector along the axis counts. No axis: "
+        "an open system, summed over all pairs, exactly; its cell is not looked at. Wires and open systems need no "
+        "list: pairs of theirs count in a given one with `exclusions`, `widths` or an `exponent` alone.",
         torch="In a compiled graph a tensor where all else is given: a given list is taken as made for these axes, "
         "slabs without `slab_correction` are NaN, and without `pbc` no vector may be zero.",
         jax="Under `jit` a traced array where all else is given: a given list is taken as made for these axes, slabs "

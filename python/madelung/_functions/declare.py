@@ -9,6 +9,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Literal
 
 Namespace = Literal["numpy", "torch", "jax", "cuda"]
@@ -148,16 +149,17 @@ class Function:
             parts.append(f"{head}:\n" + wrapped(section.complete(), width, " " * 4))
         return "\n\n".join(parts)
 
+    def explained(self) -> Iterator[tuple[Parameter, str]]:
+        """Each parameter with its text, or that of the parameter before."""
+        said = ""
+        for p in self.parameters():
+            said = p.text.complete() or said
+            yield p, said
+
     def described(self, width: int) -> list[str]:
         """A paragraph for each text; neighbours that share one share the paragraph."""
-        found: list[tuple[list[str], str]] = []
-        for p in self.parameters():
-            said = p.text.complete()
-            if found and said in ("", found[-1][1]):
-                found[-1][0].append(p.name)
-            else:
-                found.append(([p.name], said))
-        return [wrapped(f"{', '.join(names)}: {said}", width, " " * 4, " " * 8) for names, said in found]
+        found = [(said, [p.name for p, _ in of]) for said, of in groupby(self.explained(), lambda each: each[1])]
+        return [wrapped(f"{', '.join(names)}: {said}", width, " " * 4, " " * 8) for said, names in found]
 
 
 def wrapped(said: str, width: int, first: str = "", then: str | None = None) -> str:

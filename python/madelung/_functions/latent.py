@@ -32,8 +32,8 @@ from madelung._neighbors import Neighbors
 _CELL = CELL.but(
     default=None,
     text=text(
-        "(3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. Zero, or None for all systems: without "
-        "periodic axes.",
+        "(3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. A cell of zeros has no "
+        "periodic axes; None: no system has any.",
         cuda="It is read, for which the call waits.",
     ),
 )

@@ -63,7 +63,7 @@ _ATOMS = (
         "format",
         "word",
         text(
-            "which arrays are returned, see below.",
+            'which arrays are returned, see below: "coo", "csr" or "matrix".',
             jax='With a capacity "coo" or "csr".',
             cuda='A "matrix" is made on the host.',
         ),
@@ -133,7 +133,10 @@ _ATOMS = (
     Parameter(
         "method",
         "word",
-        text("None chooses by the size of the system.", cuda="There is one on a device, and the list is the same."),
+        text(
+            '"cell_list" or "brute_force" (all pairs). None chooses by the size of the system.',
+            cuda="There is one on a device, and the list is the same.",
+        ),
         None,
         words=("cell_list", "brute_force"),
     ),
@@ -211,9 +214,9 @@ def neighbor_list(
         "form",
         "word",
         text(
-            "how the pairs are kept. None: in clusters of atoms that are neighbours in space where that is faster (a "
-            "system of 512 atoms or more, with some hundred neighbours each, on the CPU), else in rows. A system's "
-            "results do not depend on its batch.",
+            'how the pairs are kept, "rows" or "clusters" (of atoms that are neighbours in space). None: in clusters '
+            "where that is faster (a system of 512 atoms or more, with some hundred neighbours each, on the CPU), else "
+            "in rows. A system's results do not depend on its batch.",
             cuda="In rows on a device.",
         ),
         None,
