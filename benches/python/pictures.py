@@ -141,14 +141,12 @@ def size(options: argparse.Namespace) -> Figure:
     given = {"accuracy": 1e-4, "compute_forces": True, "energy_reduction": "system"}
     plain = {"compute_forces": True, "energy_reduction": "system"}
     methods: dict[str, Callable[[System], Any]] = {
-        "ewald": lambda s: mn.ewald_summation(*s, **given),
-        "pme": lambda s: mn.particle_mesh_ewald(*s, **given),
+        "ewald, 1e-4": lambda s: mn.ewald_summation(*s, **given),
+        "pme, 1e-4": lambda s: mn.particle_mesh_ewald(*s, **given),
         "all pairs, open": lambda s: mn.coulomb(*s[:2], **plain),
         "dsf, 12 Å": lambda s: mn.dsf(*s[:2], 12.0, 0.2, s[2], **plain),
     }
-    figure, plot = axes(
-        f"Energy and forces, accuracy 1e-4, {madelung.get_num_threads()} threads, float64", "atoms", "time, ms"
-    )
+    figure, plot = axes(f"Energy and forces, {madelung.get_num_threads()} threads, float64", "atoms", "time, ms")
     counts = [n for power in range(1, 7) for n in (10**power, 3 * 10**power) if n <= options.most]
     for n, (name, call) in enumerate(methods.items()):
         times: list[float] = []
@@ -270,6 +268,7 @@ def dispersion(_: argparse.Namespace) -> Figure:
             found = [pair[k] for pair in errors]
             print(name, what, *(f"{r:g} Å: {e:.1e}" for r, e in zip(radii, found)), sep="  ", flush=True)
             plot.plot(radii, found, f"o{line}", color=f"C{n}", linewidth=0.8, label=f"{what}, {name}")
+    plot.set(xscale="linear")
     plot.legend()
     return figure
 
