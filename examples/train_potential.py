@@ -250,7 +250,7 @@ class Training:
 def exported(energy: Energy, batch: Batch, file: Path) -> torch.nn.Module:
     """The energies as a graph, saved to a file and loaded again, for batches of any sizes."""
     free = {name: dict.fromkeys(range(x.ndim), torch.export.Dim.AUTO) for name, x in batch.items()}
-    torch.export.save(torch.export.export(energy, (batch,), dynamic_shapes=(free,)), file)
+    torch.export.save(torch.export.export(energy, (batch,), dynamic_shapes=(free,), strict=False), file)
     return torch.export.load(file).module()
 
 
