@@ -4,9 +4,9 @@
 
 Sixteen atoms in a box of 5 Å with a cutoff of 2 Å unless other sizes are asked for, at the same density; float64, on
 the CPU. Lists are made once and given. The libraries take turns, so that what else the machine does falls on all of
-them alike. Times are medians. nvalchemi-toolkit-ops and vesin-torch are measured where they can be imported, in what
-they have; JAX, `jax.pure_callback` and Warp's `jax_kernel` likewise, under jit, beside a jitted `x + 1` and the same
-op in PyTorch's dispatcher.
+them alike. Times are medians. `custom_op` is the same call as an op of a Python function. nvalchemi-toolkit-ops and
+vesin-torch are measured where they can be imported, in what they have; JAX, `jax.pure_callback` and Warp's `jax_kernel`
+likewise, under jit, beside a jitted `x + 1` and the same op in PyTorch's dispatcher.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ import torch
 
 import madelung
 import madelung.torch as mt
+from madelung.kernels import Array, Mat3, OutputSpec, Pairs, Real, Vec3, dims
+from madelung.torch.autograd import custom_op
 from samples import System
 
 ALPHA, CUTOFF, DENSITY = 0.9, 2.0, 16 / 5.0**3
+(Atom,) = dims("Atom")
 
 
 @dataclass(frozen=True)
@@ -62,18 +65,27 @@ def backward(energies: Callable[[torch.Tensor], torch.Tensor], positions: torch.
     return call
 
 
+@custom_op("madelung_benches::real_space", outputs=[OutputSpec("energy", Real, (Atom,))])
+def wrapped(positions: Array[Vec3, Atom], charges: Array[Real, Atom], cell: Array[Mat3], pairs: Pairs[Atom]):
+    lists = dict(zip(("neighbor_list", "neighbor_ptr", "neighbor_shifts"), pairs))
+    return mt.ewald_real_space(positions, charges, cell, ALPHA, cutoff=CUTOFF, **lists)
+
+
 def of_madelung(s: System) -> Calls:
     given = {**s.given, "cutoff": CUTOFF}
 
     def energies(r: torch.Tensor, **options: Any) -> Any:
         return mt.ewald_real_space(r, s.charges, s.cell, ALPHA, **given, **options)
 
+    def in_op(r: torch.Tensor) -> torch.Tensor:
+        return wrapped(r, s.charges, s.cell, (s.pairs, s.ptr, s.shifts))
+
     def vectors(r: torch.Tensor) -> torch.Tensor:
         return mt.neighbor_list(r, CUTOFF, s.cell, return_distances=True)[3]
 
     per_system = {"energy_reduction": "system"}
     return {
-        "real space, energies": {"madelung": lambda: energies(s.positions)},
+        "real space, energies": {"madelung": lambda: energies(s.positions), "custom_op": lambda: in_op(s.positions)},
         "real space, energies and forces": {
             "madelung": lambda: energies(s.positions, compute_forces=True),
             "madelung (per system)": lambda: energies(s.positions, compute_forces=True, **per_system),
@@ -81,6 +93,7 @@ def of_madelung(s: System) -> Calls:
         "real space, forward and backward": {
             "madelung": backward(energies, s.positions),
             "madelung (per system)": backward(lambda r: energies(r, **per_system), s.positions),
+            "custom_op": backward(in_op, s.positions),
         },
         "list": {"madelung": lambda: mt.neighbor_list(s.positions, CUTOFF, s.cell)},
         "list, distances, backward": {"madelung": backward(vectors, s.positions)},

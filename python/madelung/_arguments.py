@@ -25,7 +25,7 @@ UNBOUNDED = 1e30
 # In place of the charges of atoms that have none.
 NO_CHARGES: Any = object()
 
-_INT32 = np.iinfo(np.int32)
+_INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _NUMBERS = (_F32, _F64, np.dtype(np.int32), np.dtype(np.int64))
 
@@ -295,16 +295,17 @@ def integer_list(name: str, x: Any) -> tuple[int, ...]:
     return tuple(integer(name, k) for k in x)
 
 
-def integer(name: str, x: Any) -> int:
-    """An integer that an int32 can hold."""
+def integer(name: str, x: Any, wide: bool = False) -> int:
+    """An integer that an int32 can hold; `wide`: an int64."""
     try:
         value = operator.index(x)
     except TypeError:
         value = None
     if value is None or isinstance(x, bool):
         refuse(name, "an integer", described(x), TypeError)
-    if not _INT32.min <= value <= _INT32.max:
-        refuse(name, "an integer that 32 bits can hold", value)
+    range_of = _INT64 if wide else _INT32
+    if not range_of.min <= value <= range_of.max:
+        refuse(name, f"an integer that {range_of.bits} bits can hold", value)
     return value
 
 

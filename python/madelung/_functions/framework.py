@@ -88,6 +88,11 @@ class Framework(Protocol):
         """An array of half precision in float32, with its derivatives; anything else as it is."""
         ...
 
+    def under_autocast(self, arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The arguments of a kernel, those in half precision widened where the framework gives it by itself; None where
+        there is nothing to widen."""
+        ...
+
     def rounded(self, x: Any, like: Any) -> Any:
         """A result in the precision of an argument: with derivatives where it has them."""
         ...
@@ -410,6 +415,10 @@ class Common:
     @staticmethod
     def widened(x: Any) -> Any:
         return x.astype(np.float32) if str(getattr(x, "dtype", "")) in HALF_PRECISION else x
+
+    @staticmethod
+    def under_autocast(arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        return None
 
     @staticmethod
     def rounded(x: Any, like: Any) -> Any:

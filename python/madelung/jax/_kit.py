@@ -209,7 +209,7 @@ def jax_callable(
     def call(*args: Any, **kwargs: Any) -> Any:
         flat = body.flat(Jax, tuple(map(_own, args)), {name: _own(x) for name, x in kwargs.items()})
         real = next((x.dtype for x, i in zip(flat, body.inputs) if i.part == "real"), jnp.float32)
-        types = [jax.dtypes.canonicalize_dtype(out.integer) if out.integer else real for out in body.outputs]
+        types = [jax.dtypes.canonicalize_dtype(out.dtype) if out.dtype else real for out in body.outputs]
         shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(body.shapes(flat, sizes), types)]
         arrays = [x for x, i in zip(flat, body.inputs) if i.type == "tensor"]
         numbers = {

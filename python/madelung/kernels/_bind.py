@@ -43,6 +43,8 @@ class Call:
         is_recorded: bool = False,
     ) -> None:
         """`queries`: the positions and the radius that each grid is queried with. `is_recorded`: on a tape."""
+        wide = framework.under_autocast(tuple(given.values()))
+        given = given if wide is None else dict(zip(given, wide))
         self.op, self.f, self._given, self._names, self._is_recorded = op, framework, given, names, is_recorded
         # Graphs of older versions of PyTorch know no other mapping.
         self._queries = {} if queries is None else queries
@@ -203,8 +205,9 @@ class Call:
             check.refuse(name, expected, "a grid, which no kernel queries", TypeError)
         args = {a["name"]: a for a in self.op.args}
         positions, radius = (args[x] for x in self._queries[arg["name"]])
-        q, points = self._real(positions)["real"], self._reals(f"{name}: points", grid.points, ("N", 3))
-        cell = grid.cell
+        arrays = self.like, grid.points, grid.cell
+        _, points, cell = self.f.under_autocast(arrays) or arrays
+        q, points = self._real(positions)["real"], self._reals(f"{name}: points", points, ("N", 3))
         if cell is not None:
             cell = self._reals(f"{name}: cell", cell, (3, 3) if _axes(cell) == 2 else ("B", 3, 3))
         reach = check.positive(self.name(radius), self._scalar(radius)["scalar"])
@@ -260,7 +263,7 @@ class Call:
         return {"scalar": check.number(name, x)}
 
     def _int_scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:
-        return {"int_scalar": check.integer(self.name(arg), self.of(arg))}
+        return {"int_scalar": check.integer(self.name(arg), self.of(arg), arg.get("dtype") == "i64")}
 
 
 def _of_grid(error: Exception, name: str, positions: str) -> Exception:

@@ -11,6 +11,7 @@ from types import GenericAlias
 from typing import Any, NamedTuple
 
 from madelung import _arguments as check
+from madelung._functions.framework import HALF_PRECISION
 from madelung._neighbors import Neighbors
 from madelung._schema import HALF
 from madelung.kernels import _types as kinds
@@ -27,10 +28,14 @@ _PARTS = {
     "pairs": ("list", "ptr", "shifts", "list_kind"),
 }
 _EXPECTED = (
-    "Array[T], Array[T, Rows] or Array[Real, Rows, Channels] with T = Real, Vec3, Mat3, IVec3 or Int, Real, Int, "
-    "Batch[Rows, Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], Map[Rows, Elements], or an array type of the "
-    "framework"
+    "Array[T], Array[T, Rows] or Array[Real, Rows, Channels] with T = Real, Vec3, Mat3, IVec3, Int or Int64, Real, "
+    "Int, Int64, Batch[Rows, Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], Map[Rows, Elements], or an array "
+    "type of the framework"
 )
+_DTYPES = {"i32": ("int32", "int64"), "i64": ("int64",), "IVec3": ("int32", "int64")}
+_REALS = ("float32", "float64")
+# Kinds of arguments that are arrays; results are beside one of the first kind that there is.
+_ARRAYS = ("real", "any", "ints")
 
 
 class _Input(NamedTuple):
@@ -47,17 +52,19 @@ def _names(annotation: Any) -> list[str]:
 
 
 def _shape(element: str, dims: Sequence[Any]) -> list[dict[str, Any]]:
-    """A shape of the registry: sizes by the name of a dimension, and constant ones."""
-    named = [{"const": d} if isinstance(d, int) else {"dim": d.__name__} for d in dims]
+    """A shape of the registry: sizes by the name of a dimension or of a parameter, and constant ones."""
+    named = [{"const": d} if isinstance(d, int) else {"dim": getattr(d, "__name__", d)} for d in dims]
     return named + [{"const": n} for n in _AXES.get(element, ())]
 
 
 class Output(NamedTuple):
-    """A result: its name, its shape by dimensions and constants, and its dtype if it has integers."""
+    """A result: its name, its shape by dimensions and constants, its dtype (None: that of the reals), and whether it
+    has integers."""
 
     name: str
     shape: list[dict[str, Any]]
-    integer: str | None
+    dtype: str | None
+    is_integer: bool
 
     @classmethod
     def of(cls, spec: Any) -> Output:
@@ -65,22 +72,71 @@ class Output(NamedTuple):
         is_spec = isinstance(spec, OutputSpec) and isinstance(spec.name, str)
         element = kinds.components(spec.type) if is_spec else ""
         sizes = tuple(spec.dims) if is_spec else ()
-        is_dim = [isinstance(d, int) or (isinstance(d, type) and issubclass(d, kinds.Dim)) for d in sizes]
-        if not element or not all(is_dim):
+        if not element or not all(map(_is_size, sizes)):
             check.refuse("outputs", "OutputSpec(name, type, dimensions)", repr(spec), TypeError)
-        return cls(spec.name, _shape(element, sizes), _INTEGERS.get(element))
+        dtype, allowed = _INTEGERS.get(element), _DTYPES.get(element, _REALS)
+        if spec.dtype is not None:
+            dtype = str(getattr(spec.dtype, "__name__", spec.dtype)).removeprefix("torch.")
+            if dtype not in allowed:
+                check.refuse(f"{spec.name}: dtype", " or ".join(map(repr, allowed)), repr(spec.dtype))
+        return cls(spec.name, _shape(element, sizes), dtype, element in _INTEGERS)
+
+
+def _is_size(d: Any) -> bool:
+    """Whether it is a dimension of an output: one of arrays, the name of a parameter, or a number."""
+    if isinstance(d, int):
+        return not isinstance(d, bool) and d >= 0
+    return isinstance(d, str) or (isinstance(d, type) and issubclass(d, kinds.Dim))
 
 
 class _Call(Call):
     """A call of a body: a pair list stays as it was given, and there may be arrays of any kind."""
 
+    def __init__(self, body: Any, framework: Any, given: Mapping[str, Any]) -> None:
+        # Arrays of any kind are none of a kernel's, and keep their precision.
+        self._as_given = given
+        super().__init__(body, framework, given, {})
+
     def _first(self) -> tuple[Any, str]:
-        for arg in self.op.args:
-            if arg["kind"] in ("real", "any") and self.f.is_own(x := self.of(arg)):
+        arrays = [arg for kind in _ARRAYS for arg in self.op.args if arg["kind"] == kind]
+        for arg in arrays:
+            if self.f.is_own(x := self.of(arg)):
                 return x, self.name(arg)
-        arg = next(arg for arg in self.op.args if arg["kind"] in ("real", "any"))
-        got = check.described(self.of(arg))
-        return check.refuse(self.name(arg), "an array of the function's framework", got, TypeError)
+        got = check.described(self.of(arrays[0]))
+        return check.refuse(self.name(arrays[0]), "an array of the function's framework", got, TypeError)
+
+    def flat(self) -> list[Any]:
+        """See `Call`; numbers that are sizes fit those of arrays, and others can be written to."""
+        flat = super().flat()
+        self._check_written(flat)
+        for name, n in self.op.sizes.items():
+            size = flat[n]
+            if size < 0:
+                check.refuse(name, "an integer from 0 up", size)
+            if self.dims.setdefault(name, size) != size:
+                check.refuse(name, f"{self.dims[name]}, the size that other arguments say", size)
+        return flat
+
+    def _check_written(self, flat: Sequence[Any]) -> None:
+        inputs = [(i.name, x) for i, x in zip(self.op.inputs, flat) if i.type == "tensor"]
+        for n in self.op.writes:
+            name, x = self.op.inputs[n].name, flat[n]
+            was = self._as_given[name]
+            if not self.f.is_own(was) or was.dtype != x.dtype:
+                check.refuse(name, f"an array of {x.dtype}, as it is written to", check.described(was), TypeError)
+            for other, y in inputs:
+                if self.f.is_differentiated(y):
+                    expected = f"no gradient, as `{self.op.label}` writes to `{name}` and has no derivatives"
+                    check.refuse(other, f"{expected} (`.detach()`)", "an array that is differentiated")
+                has_memory = not (self.f.has_no_value(x) or self.f.has_no_value(y))
+                if other != name and has_memory and self.f.overlap(x, y):
+                    check.refuse(name, "memory of its own", f"that of `{other}`")
+
+    def _real(self, arg: Mapping[str, Any]) -> dict[str, Any]:
+        x = self.of(arg)
+        if not self.f.is_own(x) or x.dtype != self.like.dtype or not _is_half(x):
+            return super()._real(arg)
+        return {"real": self._array(arg, x, _of_half)}
 
     def _pairs(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         name, x = self.name(arg), self.of(arg)
@@ -91,17 +147,34 @@ class _Call(Call):
         return {**parts, "list": self.f.integers(f"{name}: neighbor_list", x[0], (2, "P"), True)}
 
     def _any(self, arg: Mapping[str, Any]) -> dict[str, Any]:
-        name, x = self.name(arg), self.of(arg)
+        name, x = self.name(arg), self._as_given[arg["name"]]
         if not self.f.is_own(x):
             check.refuse(name, "an array of the function's framework", check.described(x), TypeError)
         return {"any": x}
 
 
+def _is_half(x: Any) -> bool:
+    return str(x.dtype).removeprefix("torch.") in HALF_PRECISION
+
+
+def _of_half(name: str, x: Any, shape: Sequence[int | str]) -> Any:
+    """An array of half precision, which only functions take."""
+    check.fits(name, x, shape)
+    return x
+
+
 class Body:
     """A function, its arguments in the words of the registry, and its results."""
 
-    def __init__(self, function: Callable[..., Any], outputs: Sequence[Any] | None, array: type) -> None:
-        """`outputs` are those that the function returns; None: those of its parameters that are `Out[…]`."""
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        outputs: Sequence[Any] | None,
+        array: type,
+        writes: Sequence[str] = (),
+    ) -> None:
+        """`outputs` are those that the function returns; None: those of its parameters that are `Out[…]`. `writes`:
+        parameters whose arrays it writes to, beside those that are `InOut[…]`."""
         definition = Definition(function)
         self.function, self.label = function, definition.name
         self.args: list[dict[str, Any]] = []
@@ -111,30 +184,43 @@ class Body:
             check.refuse(self.label, "plain parameters", "defaults, or parameters with stars")
         for node in (*f.posonlyargs, *f.args):
             annotation = node.annotation and definition.annotation(node.arg, node.annotation)
-            if outputs is None and getattr(annotation, "__origin__", None) is kinds.Out:
+            origin = getattr(annotation, "__origin__", None)
+            if outputs is None and origin is kinds.Out:
                 element, *sizes = annotation.__args__
                 self.outputs.append(Output.of(OutputSpec(node.arg, element, sizes)))
                 continue
             if self.outputs and outputs is None:
                 check.refuse(node.arg, "`Out[…]`, as outputs are the last parameters", "an input", TypeError)
-            self.args.append({"name": node.arg, "zero": False, **self._declared(node.arg, annotation, array)})
-        if not self.outputs:
-            check.refuse("outputs", "one or more", "none")
+            arrays = (kinds.Array,) if outputs is None else (kinds.Array, kinds.InOut)
+            declared = self._declared(node.arg, annotation, array, arrays)
+            is_written = origin is kinds.InOut or node.arg in writes
+            self.args.append({"name": node.arg, "zero": False, "in_out": is_written, **declared})
         self._inputs()
+        # Arrays, those first by which results have their dtype; and those that the function writes to.
+        self.arrays = [n for part in _ARRAYS for n, i in enumerate(self.inputs) if i.part == part]
+        self.writes = [n for n, i in enumerate(self.inputs) if self.args[i.arg]["in_out"] and i.part in _ARRAYS]
+        for name in writes:
+            if name not in (known := [i.name for i in self.inputs if i.part in _ARRAYS]):
+                check.refuse("mutates_args", "parameters that are arrays: " + ", ".join(known), repr(name))
+        if not self.outputs and not self.writes:
+            check.refuse("outputs", "one or more", "none")
 
     @staticmethod
-    def _declared(name: str, annotation: Any, array: type) -> dict[str, Any]:
+    def _declared(name: str, annotation: Any, array: type, arrays: Sequence[Any]) -> dict[str, Any]:
         if isinstance(annotation, type) and not isinstance(annotation, GenericAlias) and issubclass(annotation, array):
             return {"kind": "any"}
-        if kinds.is_attribute(annotation) and annotation is not kinds.Int64:
-            return {"kind": "int_scalar" if annotation in kinds.INTEGERS else "scalar"}
+        if kinds.is_attribute(annotation):
+            if annotation not in kinds.INTEGERS:
+                return {"kind": "scalar"}
+            return {"kind": "int_scalar", "dtype": "i64" if annotation is kinds.Int64 else "i32"}
         origin = getattr(annotation, "__origin__", None)
-        element = kinds.components(annotation) if origin is kinds.Array else ""
+        element = kinds.components(annotation) if origin in arrays else ""
         if kinds.written(annotation) is None or not (element or origin in (kinds.Batch, kinds.Pairs, kinds.Map)):
-            check.refuse(name, _EXPECTED, "no annotation" if annotation is None else annotation, TypeError)
+            expected = _EXPECTED if kinds.InOut not in arrays else f"{_EXPECTED}, or InOut[T, Rows]"
+            check.refuse(name, expected, "no annotation" if annotation is None else annotation, TypeError)
         if element:
             kind = "ints" if element in _INTEGERS else "real"
-            return {"kind": kind, "shape": _shape(element, annotation.__args__[1:])}
+            return {"kind": kind, "shape": _shape(element, annotation.__args__[1:]), "dtype": element}
         names = _names(annotation)
         if origin is kinds.Pairs:
             rows, columns, entries = [*names, *[names[0], None][len(names) - 1 :]]
@@ -164,11 +250,17 @@ class Body:
                     self.places.setdefault(arg["rows"], (at, 0, int(part == "ptr")))
                 elif part == "list" and arg["entries"]:
                     self.places.setdefault(arg["entries"], (at, 1, 0))
+        # Numbers that are the sizes of dimensions of their names.
+        dims = {size.get("dim") for out in self.outputs for size in out.shape} | set(self.places)
+        dims |= {arg["systems"] for arg in self.args if arg["kind"] == "batch"}
+        numbers = {i.name: n for n, i in enumerate(self.inputs) if i.part == "int_scalar"}
+        self.sizes = {name: n for name, n in numbers.items() if name in dims}
+        for name, at in self.sizes.items():
+            self.places.setdefault(name, (at, None, 0))
         for n, arg in enumerate(self.args):
             if arg["kind"] == "batch" and arg["systems"] not in self.places:
                 self.places[arg["systems"]] = (len(self.inputs), None, 0)
                 self.inputs.append(_Input(f"{arg['name']}_systems", "int", n, "systems"))
-        self.reals = [n for n, i in enumerate(self.inputs) if i.part == "real"]
 
     def needs(self, sizes: Collection[str] = ()) -> None:
         """Refuses results of dimensions that no argument has, and of which no size is given."""
@@ -180,7 +272,8 @@ class Body:
 
     def flat(self, framework: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The inputs of a call, checked."""
-        return _Call(self, framework, named(self.label, self, {}, args, kwargs), {}).flat()  # type: ignore[arg-type]
+        given = named(self.label, self, {}, args, kwargs)  # type: ignore[arg-type]
+        return _Call(self, framework, given).flat()
 
     def arguments(self, flat: Sequence[Any]) -> list[Any]:
         """The function's arguments: batches and lists as a kernel takes them."""

@@ -29,12 +29,16 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 class OutputSpec:
     """Array that an op gives back, or keeps between its steps: its name, the type of an element, and the dimensions.
 
-    `OutputSpec("total", Real, (System,))` is a real for each system.
+    `OutputSpec("total", Real, (System,))` is a real for each system. A dimension of an op of a Python function may also
+    be the name of a parameter `Int`, or a number.
     """
 
     name: str
     type: Any = kinds.Real
     dims: Sequence[Any] = ()
+    dtype: Any = None
+    """Of an op of a Python function: "float32" or "float64" for reals, "int32" or "int64" for integers. None: that of
+    the arrays of reals, and for integers that of the type."""
 
 
 def _array(annotation: Any) -> tuple[str, ...]:
@@ -91,6 +95,8 @@ class Declaration:
         of = {self.names[written]: written for written in made}
         for spec in specs:
             array = kinds.Out[(spec.type, *spec.dims)] if isinstance(spec, OutputSpec) else None
+            if array is not None and spec.dtype is not None:
+                check.refuse(spec.name, "no dtype, as kernels compute in that of their arrays", repr(spec.dtype))
             if array is None or kinds.written(array) is None:
                 check.refuse(what, "OutputSpec(name, type, dimensions)", repr(spec), TypeError)
             if spec.name not in of:

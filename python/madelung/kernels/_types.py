@@ -47,7 +47,8 @@ class Int(Type):
 
 
 class Int64(Type):
-    """Integer of 64 bits, in arrays of kernels that are not differentiated."""
+    """Integer of 64 bits, in arrays of kernels that are not differentiated. As a parameter of a Python function: an
+    attribute."""
 
     word = "i64"
 

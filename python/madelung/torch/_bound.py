@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from madelung._functions.bound import refuse_differentiated, refuse_foreign, straight_calls
 from madelung._functions.declare import FUNCTIONS
 from madelung._native import InGraph
 from madelung.torch._errors import FAILURES, explained
 from madelung.torch._framework import ENERGIES, Device, Eager, Graph, is_compiling, mode_of, outside_graphs
+from madelung.torch._inputs import under_autocast
 from madelung.torch._plain import PLAIN
 
 
@@ -20,7 +19,7 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
     if stream is not None:
         refuse_foreign("torch", body, stream, given)
     if is_compiling():
-        return body(Graph, *_widened(body, given))
+        return body(Graph, *(_widened(body, given) or given))
     try:
         found = STRAIGHT[body](given) if body in STRAIGHT else NotImplemented
         if type(found) is InGraph:
@@ -36,7 +35,7 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         return body(mode, *given)
     except FAILURES as error:
         failure = error
-    if (wide := _widened(body, given)) is not given:
+    if wide := _widened(body, given):
         return call(body, stream, *wide)
     try:
         raise explained(body.__name__, failure, given)
@@ -45,30 +44,9 @@ def call(body: Callable[..., Any], stream: Any, *given: Any) -> Any:
         del failure
 
 
-_HALF = (torch.float16, torch.bfloat16)
-
-
-def _widened(body: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments under autocast, which makes charges and values of half precision: those in the dtype of the first, or
-    in float32. The same where there are none, and of functions that take half precision."""
-    device = given[0].device.type if isinstance(given[0], torch.Tensor) else ""
-    if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
-        return given
-    if body.__name__ in _TAKE_HALF or not _has_half(given):
-        return given
-    return _cast(given, torch.float32 if given[0].dtype in _HALF else given[0].dtype)
-
-
-def _has_half(x: Any) -> bool:
-    if type(x) is tuple:
-        return any([_has_half(y) for y in x])
-    return isinstance(x, torch.Tensor) and x.dtype in _HALF
-
-
-def _cast(x: Any, dtype: torch.dtype) -> Any:
-    if type(x) is tuple:
-        return tuple([_cast(y, dtype) for y in x])
-    return x.to(dtype) if _has_half(x) else x
+def _widened(body: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """See `under_autocast`; the arguments of functions that take half precision stay as they are."""
+    return None if body.__name__ in _TAKE_HALF else under_autocast(given)
 
 
 STRAIGHT = {} if PLAIN is None else straight_calls(PLAIN, lambda op: ((Eager, Device), ENERGIES[op]))

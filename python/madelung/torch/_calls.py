@@ -15,8 +15,6 @@ from madelung.torch import _inputs as given
 from madelung.torch import _ops
 from madelung.torch._least import Least
 
-_HALF_PRECISION = (torch.float16, torch.bfloat16)
-
 
 class Calls(Common):
     """The part of `madelung._functions.framework.Framework` that is the same in every mode."""
@@ -140,11 +138,11 @@ class Calls(Common):
 
     @staticmethod
     def widened(x: Any) -> Any:
-        return x.float() if getattr(x, "dtype", None) in _HALF_PRECISION else x
+        return x.float() if getattr(x, "dtype", None) in given.HALF else x
 
     @staticmethod
     def rounded(x: torch.Tensor, like: Any) -> torch.Tensor:
-        return x.to(like.dtype) if getattr(like, "dtype", None) in _HALF_PRECISION else x
+        return x.to(like.dtype) if getattr(like, "dtype", None) in given.HALF else x
 
     @staticmethod
     def taken(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -163,7 +161,7 @@ class Calls(Common):
     def is_host(x: torch.Tensor) -> bool:
         return x.is_cpu
 
-    is_differentiated = staticmethod(given.is_differentiated)
+    is_differentiated, under_autocast = staticmethod(given.is_differentiated), staticmethod(given.under_autocast)
 
     @staticmethod
     def axes(name: str, x: Any, system: Any) -> torch.Tensor:

@@ -1,14 +1,16 @@
 """One op of PyTorch made of a Python function, with two derivatives.
 
-The op, its gradient, and the gradient of that are three opaque ops, and graphs see no more of them. The derivative of
-each is a call of the next, which computes the function again under autograd.
+Outside of graphs a call is one of the function, and its derivatives are those of what it has computed. Graphs and
+transforms hold the op, its gradient, and the gradient of that as three opaque ops. The derivative of each is a call of
+the next, which computes the function again under autograd.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from string import ascii_lowercase
 from typing import Any
 
 import torch
@@ -16,7 +18,10 @@ from torch.autograd import forward_ad as _forward_ad
 
 from madelung import _arguments as check
 from madelung.kernels._body import Body
-from madelung.torch._framework import mode_among
+from madelung.torch import _inputs as given
+from madelung.torch._autograd import _transforms_active
+from madelung.torch._framework import Graph, mode_among
+from madelung.torch._straight_op import straight
 
 # How calls are dispatched outside of all ops, where autograd sees them.
 with torch.inference_mode(False):
@@ -73,15 +78,20 @@ class _Member:
         if before is None:
             types = {"tensor": "Tensor", "int": "SymInt", "float": "float"}
             self.schema = [f"{types[i.type]} {i.name}" for i in body.inputs]
+            for letter, n in zip(ascii_lowercase, body.writes):
+                self.schema[n] = f"Tensor({letter}!) {body.inputs[n].name}"
             self.function: _Function = self._of_body
             self.by, results = list(by), len(body.outputs)
-            self.smooth = [n for n, out in enumerate(body.outputs) if not out.integer]
+            self.smooth = [n for n, out in enumerate(body.outputs) if not out.is_integer]
+            arrays = [n for n, i in enumerate(body.inputs) if i.part in ("real", "any") and n not in body.writes]
+            self._cut = [(n, n in self.by) for n in arrays]
         else:
             first, results = len(before.schema), len(before.by)
             weights = [f"Tensor weight{self.order}_{n}" for n in range(len(before.smooth))]
             self.schema = [*before.schema, *weights, f"SymInt want{self.order}"]
             self.function = _vjp(before.function, first, before.by)
             self.by, self.smooth = [*before.by, *range(first, first + len(weights))], list(range(results))
+            self._cut = [*before._cut, *((first + n, True) for n in range(len(weights)))]
         self.single, self._first = results == 1, self if before is None else before._first
         is_last = self.order + 1 == len(_ORDERS) or not self.by or not self.smooth
         self.next = None if is_last else _Member(name, body, by, self)
@@ -91,11 +101,14 @@ class _Member:
         returns = "Tensor" if self.single else f"({', '.join(['Tensor'] * results)})"
         schema = f"({', '.join(self.schema)}) -> {returns}"
         label = f"{self.name}{_ORDERS[self.order]}"
-        op: Any = torch.library.custom_op(label, self._run, mutates_args=(), schema=schema)
+        written = [self.body.inputs[n].name for n in self.body.writes]
+        op: Any = torch.library.custom_op(label, self._run, mutates_args=written, schema=schema)
         op.register_fake(lambda *args: self._given_back(self._fake(args)))
-        op.register_autograd(self._backward, setup_context=self._setup)
         op.register_vmap(lambda *args: tuple(map(self._given_back, self._vmap(*args))))
         self.overload = op._opoverload
+        if written:
+            return
+        op.register_autograd(self._backward, setup_context=self._setup)
         # Functions of autograd know transforms and forward mode, which an op of the library does not.
         rules = {
             "forward": self._forward,
@@ -108,7 +121,9 @@ class _Member:
         self.eager = type(label.replace("::", "_"), (torch.autograd.Function,), rules)
 
     def __call__(self, *args: Any) -> tuple[torch.Tensor, ...]:
-        """The results, with their derivatives."""
+        """The results of the op, with their derivatives."""
+        if self.body.writes:
+            return self._forward(*args)
         if not torch.compiler.is_compiling():
             return self.eager.apply(*args)
         if _forward_ad._current_level >= 0:
@@ -116,16 +131,41 @@ class _Member:
             raise NotImplementedError(f"{message}: take forward mode outside of `torch.compile`")
         return self._forward(*args)
 
+    def direct(self, flat: Sequence[Any]) -> Any:
+        """The results of the function itself, with their own graph. Integers and lists are those of the caller, so that
+        what is known of them holds; arrays of reals are cut off where there is no gradient."""
+        args = list(flat)
+        for n, is_smooth in self._cut:
+            x = flat[n]
+            # No leaf: a function that calls `backward` finds no gradient there, in place of one that was summed up.
+            args[n] = x.view_as(x) if is_smooth and x.requires_grad else x.detach()
+        results = _apart(self._of_body(*args), args)
+        for n in self.body.writes:
+            torch.autograd.graph.increment_version(flat[n])
+        return self._given_back(results)
+
+    def _own(self, found: Any, flat: Sequence[Any]) -> Any:
+        """The results of a plain call, where they are not known to be those of the op."""
+        return self._given_back(_apart(self._checked(found, flat), flat))
+
     def _given_back(self, results: tuple[Any, ...]) -> Any:
-        return results[0] if self.single else results
+        return results[0] if self.single else results or None
 
     def _forward(self, *args: Any) -> tuple[torch.Tensor, ...]:
         results = self.overload(*args)
-        return (results,) if self.single else tuple(results)
+        return (results,) if self.single else tuple(results or ())
 
     def _of_body(self, *flat: Any) -> tuple[torch.Tensor, ...]:
-        results = self.body.function(*self.body.arguments(flat))
-        results = results if isinstance(results, (tuple, list)) else (results,)
+        arguments, like = self.body.arguments(flat), self._like(flat)
+        # Layers would give other dtypes than those that are declared.
+        is_cast = like.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(like.device.type)
+        with torch._C._DisableAutocast() if is_cast else nullcontext():
+            return self._checked(self.body.function(*arguments), flat)
+
+    def _checked(self, results: Any, flat: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """The results of the function, if they are what is declared."""
+        if not isinstance(results, (tuple, list)):
+            results = () if results is None and not self.body.outputs else (results,)
         expected = self._fake(flat, empty=False)
         if len(results) != len(expected):
             check.refuse(self.name, f"{len(expected)} results of its function", len(results))
@@ -137,23 +177,30 @@ class _Member:
         return tuple(results)
 
     def _run(self, *args: Any) -> Any:
-        plain = [x.detach() if isinstance(x, torch.Tensor) else x for x in args]
+        plain = list(args)
+        for n, _ in self._cut:
+            plain[n] = args[n].detach()
         with torch.no_grad():
-            results = [x.detach() for x in self.function(*plain)]
-        # The results of an op have memory of their own.
-        taken = {x.untyped_storage()._cdata for x in plain if isinstance(x, torch.Tensor)}
-        for n, x in enumerate(results):
-            results[n] = x.clone() if x.untyped_storage()._cdata in taken else x
-            taken.add(results[n].untyped_storage()._cdata)
-        return self._given_back(tuple(results))
+            results = _apart([x.detach() for x in self.function(*plain)], plain)
+        return self._given_back(results)
+
+    def _like(self, args: Sequence[Any]) -> torch.Tensor:
+        """The tensor by which results have their place, and their dtype where they have none of their own."""
+        for n in self.body.arrays:
+            if args[n].is_floating_point():
+                return args[n]
+        for out in self.body.outputs:
+            if out.dtype is None:
+                check.refuse(out.name, "a dtype of its own, as no argument is an array of reals", "none")
+        return args[self.body.arrays[0]]
 
     def _fake(self, args: Sequence[Any], empty: bool = True) -> tuple[Any, ...]:
         """The results without values, or their shapes and dtypes."""
         if self.before is not None:
             of = enumerate(self.before.by)
             return tuple(torch.empty_like(args[n]) if args[-1] >> bit & 1 else args[n].new_empty(0) for bit, n in of)
-        like = args[self.body.reals[0]]
-        dtypes = [getattr(torch, out.integer) if out.integer else like.dtype for out in self.body.outputs]
+        like = self._like(args)
+        dtypes = [getattr(torch, out.dtype) if out.dtype else like.dtype for out in self.body.outputs]
         found = list(zip(self.body.shapes(args), dtypes))
         return tuple(like.new_empty(shape, dtype=dtype) for shape, dtype in found) if empty else tuple(found)
 
@@ -215,11 +262,31 @@ class _Member:
 
     def _vmap(self, info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """One call after the other."""
+        for n in self.body.writes:
+            if in_dims[n] is None:
+                check.refuse(self.body.inputs[n].name, "an array for each call of `vmap`, to be written to", "one")
         calls = [
             self(*(x if d is None else x.select(d, n) for x, d in zip(args, in_dims))) for n in range(info.batch_size)
         ]
         results = tuple(map(torch.stack, zip(*calls)))
         return results, (0,) * len(results)
+
+
+def _apart(results: Sequence[torch.Tensor], args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+    """The results of an op, which have memory of their own."""
+    taken = {x.untyped_storage()._cdata for x in args if isinstance(x, torch.Tensor)}
+    apart = []
+    for x in results:
+        apart.append(x.clone() if x.untyped_storage()._cdata in taken else x)
+        taken.add(apart[-1].untyped_storage()._cdata)
+    return tuple(apart)
+
+
+def _is_plain(flat: Sequence[Any]) -> bool:
+    """Whether neither a transform nor a mode is to see the op, and all tensors have memory."""
+    if _transforms_active() or _forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack():
+        return False
+    return all([type(x) in given.PLAIN for x in flat if isinstance(x, torch.Tensor)])
 
 
 class CustomOp:
@@ -229,47 +296,71 @@ class CustomOp:
         self.__name__, self.__doc__ = body.label, body.function.__doc__
         self._name, self._body = name, body
         self._op = _Member(name, body, by)
+        self._straight = None if body.writes else straight(body, by, self._op._own)
 
     def __repr__(self) -> str:
         return f"<op {self._name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs: one as it is, several as a tuple. Arguments are those of the function, given as to a kernel."""
-        flat = self._body.flat(mode_among((*args, *kwargs.values())), args, kwargs)
-        return self._op._given_back(self._op(*flat))
+        if self._straight is not None and not torch.compiler.is_compiling():
+            found = self._straight(args, kwargs)
+            if found is not NotImplemented:
+                return found
+        mode = mode_among((*args, *kwargs.values()))
+        flat = self._body.flat(mode, args, kwargs)
+        is_direct = not issubclass(mode, Graph) and _is_plain(flat)
+        return self._op.direct(flat) if is_direct else self._op._given_back(self._op(*flat))
 
 
 def custom_op(
-    name: str, *, outputs: Sequence[Any], differentiable: Sequence[str] | None = None
+    name: str,
+    *,
+    outputs: Sequence[Any] = (),
+    differentiable: Sequence[str] | None = None,
+    mutates_args: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], CustomOp]:
     """Decorator: one op of a Python function that calls several kernels, or any functions of PyTorch.
 
     Its parameters are annotated as those of a kernel, `Array[Vec3, Atom]` and so on, and given alike; the function gets
     tensors of these shapes, batches and pair lists as a kernel takes them. Parameters of other shapes are annotated
-    `torch.Tensor`. The function must not change its arguments. It is run again for each derivative, of which there are
-    two; `vmap` is a loop.
+    `torch.Tensor`. Reals may all be of half precision. Under `torch.autocast` they are widened as those of a kernel
+    are, but for tensors of other shapes, and the function runs without it. Graphs and transforms run it again for each
+    derivative, of which they have two, and `vmap` is a loop. There gradients are by arguments alone, and not by tensors
+    from around the function.
 
     Args:
         name: that of the op in PyTorch, such as "mylib::lj". An op of this name that is there is replaced.
-        outputs: `OutputSpec(name, type, dimensions)` of each result, by dimensions of the parameters.
+        outputs: `OutputSpec(name, type, dimensions, dtype)` of each result, by dimensions of the parameters, names of
+            parameters that are `Int`, and numbers. None at all: of a function that only writes to its arguments.
         differentiable: names of parameters; None: all arrays of reals, and tensors.
+        mutates_args: names of parameters whose arrays the function writes to, beside those annotated `InOut[T, Rows]`.
+            It must not write to others. A function that writes to some has no derivatives.
 
     Raises:
         TypeError, ValueError: For other annotations or outputs; in calls as for a kernel, and for a function that gives
             something else than it declares.
     """
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*::[A-Za-z]\w*", name, re.ASCII):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*::_?[A-Za-z]\w*", name, re.ASCII):
         check.refuse("name", "a namespace and a name, as in 'mylib::lj'", repr(name))
 
+    if isinstance(mutates_args, str):
+        check.refuse("mutates_args", "names of parameters, as in ('x',)", repr(mutates_args), TypeError)
+
     def made(function: Callable[..., Any]) -> CustomOp:
-        body = Body(function, outputs, torch.Tensor)
+        body = Body(function, outputs, torch.Tensor, mutates_args)
         body.needs()
         smooth = {i.name: n for n, i in enumerate(body.inputs) if i.part in ("real", "any")}
-        if not body.reals:
-            check.refuse(body.label, "an array of reals among the parameters", ", ".join(a["name"] for a in body.args))
+        if not body.arrays or (not smooth and any(out.dtype is None for out in body.outputs)):
+            expected = "an array of reals among the parameters" + (", or a dtype of each output" if body.arrays else "")
+            check.refuse(body.label, expected, ", ".join(a["name"] for a in body.args))
+        if body.writes and differentiable:
+            expected = "no names, as a function that writes to arguments has no derivatives"
+            check.refuse("differentiable", expected, repr(differentiable))
         for each in () if differentiable is None else differentiable:
             if each not in smooth:
                 check.refuse("differentiable", "parameters that are arrays of reals: " + ", ".join(smooth), repr(each))
-        return CustomOp(name, body, [n for x, n in smooth.items() if differentiable is None or x in differentiable])
+        by = [n for x, n in smooth.items() if differentiable is None or x in differentiable]
+        return CustomOp(name, body, [] if body.writes else by)
 
     return made

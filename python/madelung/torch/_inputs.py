@@ -25,7 +25,8 @@ from madelung.torch._autograd import _transforms_active, has_tangent
 _is_compiling = torch.compiler.is_compiling
 _functorch = torch._C._functorch
 
-_FLOATS = (torch.float32, torch.float64)
+FLOATS = (torch.float32, torch.float64)
+HALF = (torch.float16, torch.bfloat16)
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Indices of larger systems are made anew: the cost does not matter there, and they are not kept.
 KEPT = 1 << 16
@@ -91,7 +92,7 @@ def refuse_without_values(name: str, x: torch.Tensor) -> None:
 def reals_like(name: str, x: Any, shape: Sequence[int | str], positions: Any) -> None:
     """Checks real numbers as far as possible without reading them."""
     expect(name, x, positions)
-    if x.dtype not in _FLOATS or x.dtype != positions.dtype:
+    if x.dtype not in FLOATS or x.dtype != positions.dtype:
         dtype = check.as_positions(name, short(positions.dtype))
         expected = "float32 or float64" if x is positions else dtype
         check.refuse(name, expected, short(x.dtype), TypeError)
@@ -103,7 +104,7 @@ def reals_beside(name: str, x: Any, shape: Sequence[int | str], like: torch.Tens
     expect(name, x)
     if x.device != like.device:
         check.refuse(name, f"a tensor on {like.device} like `{other}` (`.to(…)` moves it)", f"one on {x.device}")
-    if x.dtype not in _FLOATS:
+    if x.dtype not in FLOATS:
         check.refuse(name, "float32 or float64", short(x.dtype), TypeError)
     if x.dtype != like.dtype:
         check.refuse(name, f"{short(like.dtype)}, as `{other}`", short(x.dtype), TypeError)
@@ -123,6 +124,32 @@ def integers(name: str, x: Any, shape: Sequence[int | str], positions: Any) -> A
 def exact(x: Any, positions: Any) -> Any:
     """Integers as real numbers of the positions' dtype; any other tensor as it is."""
     return x if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool else x.to(positions.dtype)
+
+
+def under_autocast(arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Arguments of a call under autocast, whose layers give half precision: those in the dtype of the first array in
+    another precision, or in float32. None where there are none, or no autocast."""
+    device = ""
+    for x in arrays:
+        if isinstance(x, torch.Tensor):
+            device = x.device.type
+            break
+    if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device) or not _has_half(arrays):
+        return None
+    dtypes = [x.dtype for x in arrays if isinstance(x, torch.Tensor) and x.dtype in FLOATS]
+    return _cast(arrays, dtypes[0] if dtypes else torch.float32)
+
+
+def _has_half(x: Any) -> bool:
+    if type(x) is tuple:
+        return any([_has_half(y) for y in x])
+    return isinstance(x, torch.Tensor) and x.dtype in HALF
+
+
+def _cast(x: Any, dtype: torch.dtype) -> Any:
+    if type(x) is tuple:
+        return tuple([_cast(y, dtype) for y in x])
+    return x.to(dtype) if _has_half(x) else x
 
 
 def short(dtype: torch.dtype) -> str:
@@ -196,7 +223,7 @@ def reals(positions: Any, charges: Any, cell: Any) -> tuple[Any, Any, Any]:
         r = np.zeros(positions.shape, np.float64 if positions.dtype == torch.float64 else np.float32)
     else:
         r = view("positions", positions)
-    if positions is not None and positions.dtype not in _FLOATS:
+    if positions is not None and positions.dtype not in FLOATS:
         expected = "float32 or float64 (`positions.double()`)"
         check.refuse("positions", expected, short(positions.dtype), TypeError)
     q = charges if charges is check.NO_CHARGES else view("charges", charges, positions)

@@ -12,7 +12,23 @@ from conftest import required
 
 torch = required("torch")
 import madelung.torch as mt  # noqa: E402
+from madelung.kernels import (  # noqa: E402
+    Array,
+    Batch,
+    HashGrid,
+    Out,
+    OutputSpec,
+    Pairs,
+    Real,
+    Vec3,
+    dims,
+    kernel,
+    launch,
+    length,
+    op,
+)
 from madelung.torch import nn  # noqa: E402
+from madelung.torch.autograd import custom_op  # noqa: E402
 
 RANDOM = np.random.default_rng(2)
 R = torch.tensor(RANDOM.uniform(0.0, 10.0, (24, 3)), dtype=torch.float32)
@@ -79,3 +95,118 @@ def test_compiled(name: str) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = step(R, half)
     assert torch.equal(found, SUMS[name](R, half.float()))
+
+
+Atom, System, Point = dims("Atom System Point")
+
+
+@kernel
+def screened(
+    i: Atom,
+    positions: Array[Vec3, Atom],
+    charges: Array[Real, Atom],
+    kappa: Array[Real],
+    pairs: Pairs[Atom],
+    energy: Out[Real, Atom],
+):
+    e = 0.0
+    for j, _ in pairs.row(i):
+        r = length(positions[j] - positions[i])
+        e += charges[j] * kappa / (1 + r)
+    energy[i] = charges[i] * e
+
+
+@kernel
+def squared(i: Atom, energy: Array[Real, Atom], atoms: Batch[Atom, System], total: Out[Real, System]):
+    total[atoms.of(i)] += energy[i] ** 2
+
+
+@kernel
+def near(i: Atom, positions: Array[Vec3, Atom], radius: Real, points: HashGrid[Atom, Point], n: Out[Real, Atom]):
+    e = 0.0
+    for _, r in points.query(positions[i], radius):
+        e += 1 / (1 + length(r))
+    n[i] = e
+
+
+BOTH = op("madelung_tests::both", [screened, squared], scratch=[OutputSpec("energy", Real, (Atom,))])
+CUTOFF = 4.0
+FOUND = mt.find_neighbors(R, CUTOFF)
+ONE = torch.zeros(24, dtype=torch.int32), 1
+
+
+@custom_op("madelung_tests::mixed", outputs=[OutputSpec("y", Real, (Atom,)), OutputSpec("z", Real, (Atom,))])
+def mixed(positions: Array[Vec3, Atom], charges: Array[Real, Atom], features: torch.Tensor, pairs: Pairs[Atom]):
+    # Without autocast, which would give half precision of the product.
+    energy = screened(positions, charges, 0.5 * charges[:1].sum(), pairs)
+    return energy, (positions @ features.to(positions)).sum(1)
+
+
+KERNELS: dict[str, Sum] = {
+    "kernel": lambda r, q: screened(r, q, q[0], FOUND),
+    "op": lambda r, q: BOTH(positions=r, charges=q, kappa=q[0], pairs=FOUND, atoms=ONE),
+    "custom_op": lambda r, q: mixed(r, q, q[:3, None], FOUND.coo())[0],
+    "both": lambda r, q: mixed(r, q, q[:3, None], FOUND.coo())[1],
+}
+
+
+@pytest.mark.host("kernels of the host")
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_of_ones_own(name: str, dtype: Any) -> None:
+    """As functions of the library: computed in the dtype of the positions, or in float32."""
+    half = torch.tensor(RANDOM.normal(size=24), dtype=dtype, requires_grad=True)
+    wide = half.detach().float().requires_grad_()
+    expected = KERNELS[name](R, wide)
+    with pytest.raises((TypeError, ValueError), match="float16"):
+        KERNELS[name](R, half)
+    with torch.autocast("cpu", dtype=dtype):
+        assert torch.equal(KERNELS[name](R, wide), expected)
+        found = KERNELS[name](R, half)
+        in_double = KERNELS[name](R.double(), half)
+        all_half = KERNELS[name](R.to(dtype), half)
+    assert found.dtype == torch.float32 and in_double.dtype == torch.float64
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(in_double, KERNELS[name](R.double(), half.double()))
+    assert torch.equal(all_half, KERNELS[name](R.to(dtype).float(), half.float()))
+    (by_half,), (by_wide,) = (torch.autograd.grad(e.sum(), x) for e, x in ((found, half), (expected, wide)))
+    assert by_half.dtype == dtype and torch.allclose(by_half.float(), by_wide, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.host("kernels of the host")
+def test_grids_and_launches() -> None:
+    half = R.bfloat16()
+    out = torch.empty(24)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = near(R, CUTOFF, HashGrid(half))
+        launch(screened, {"positions": R, "charges": half[:, 0], "kappa": 1.0, "pairs": FOUND}, {"energy": out})
+        with pytest.raises(TypeError, match="`energy`: expected float32, got bfloat16"):
+            launch(
+                screened,
+                {"positions": R, "charges": half[:, 0], "kappa": 1.0, "pairs": FOUND},
+                {"energy": out.bfloat16()},
+            )
+    assert torch.equal(found, near(R, CUTOFF, HashGrid(half.float())))
+    assert torch.equal(out, screened(R, half[:, 0].float(), 1.0, FOUND))
+
+
+@pytest.mark.host("kernels of the host")
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiled_kernels(name: str) -> None:
+    half = torch.tensor(RANDOM.normal(size=24), dtype=torch.bfloat16, requires_grad=True)
+    pairs = FOUND.coo()
+    calls: dict[str, Any] = {
+        "kernel": lambda r, q, p: screened(r, q, q[0], p),
+        "op": lambda r, q, p: BOTH(positions=r, charges=q, kappa=q[0], pairs=p, atoms=ONE),
+        "custom_op": lambda r, q, p: mixed(r, q, q[:3, None], p)[0],
+        "both": lambda r, q, p: mixed(r, q, q[:3, None], p)[1],
+    }
+    torch.compiler.reset()
+    compiled = torch.compile(calls[name], fullgraph=True, backend="aot_eager")
+    wide = half.detach().float().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = compiled(R, half, pairs)
+    expected = calls[name](R, wide, pairs)
+    assert torch.equal(found, expected)
+    (by_half,), (by_wide,) = (torch.autograd.grad(e.sum(), x) for e, x in ((found, half), (expected, wide)))
+    assert by_half.dtype == torch.bfloat16 and torch.allclose(by_half.float(), by_wide, rtol=2e-2, atol=2e-2)
