@@ -37,8 +37,8 @@ class OutputSpec:
     type: Any = kinds.Real
     dims: Sequence[Any] = ()
     dtype: Any = None
-    """Of an op of a Python function: "float32" or "float64" for reals, "int32" or "int64" for integers. None: that of
-    the arrays of reals, and for integers that of the type."""
+    """Precision of a Python function's result: "float32" or "float64" of reals, "int32" or "int64" of integers. None:
+    that of the arrays of reals, and of integers that of the type."""
 
 
 def _array(annotation: Any) -> tuple[str, ...]:

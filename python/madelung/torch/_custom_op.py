@@ -132,13 +132,12 @@ class _Member:
         return self._forward(*args)
 
     def direct(self, flat: Sequence[Any]) -> Any:
-        """The results of the function itself, with their own graph. Integers and lists are those of the caller, so that
-        what is known of them holds; arrays of reals are cut off where there is no gradient."""
+        """The results of the function itself, with their own graph. Its arguments are those of the caller, so that what
+        is known of lists holds; reals without a gradient are cut off."""
         args = list(flat)
         for n, is_smooth in self._cut:
             x = flat[n]
-            # No leaf: a function that calls `backward` finds no gradient there, in place of one that was summed up.
-            args[n] = x.view_as(x) if is_smooth and x.requires_grad else x.detach()
+            args[n] = x if is_smooth and x.requires_grad else x.detach()
         results = _apart(self._of_body(*args), args)
         for n in self.body.writes:
             torch.autograd.graph.increment_version(flat[n])
@@ -325,9 +324,11 @@ def custom_op(
     Its parameters are annotated as those of a kernel, `Array[Vec3, Atom]` and so on, and given alike; the function gets
     tensors of these shapes, batches and pair lists as a kernel takes them. Parameters of other shapes are annotated
     `torch.Tensor`. Reals may all be of half precision. Under `torch.autocast` they are widened as those of a kernel
-    are, but for tensors of other shapes, and the function runs without it. Graphs and transforms run it again for each
-    derivative, of which they have two, and `vmap` is a loop. There gradients are by arguments alone, and not by tensors
-    from around the function.
+    are, but for tensors of other shapes, and the function runs without it. It may differentiate by
+    `torch.autograd.grad`, but not by `backward`, which would add to the gradients of the caller's tensors.
+
+    Graphs and transforms run the function again for each derivative, of which they have two, and `vmap` is a loop.
+    There gradients are by arguments alone, and not by tensors from around the function.
 
     Args:
         name: that of the op in PyTorch, such as "mylib::lj". An op of this name that is there is replaced.

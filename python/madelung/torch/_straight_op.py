@@ -43,20 +43,21 @@ def call(args, kwargs):
     return checked(found, flat)
 """
 
-# Reals as the function gets them. Those with a gradient are no leaves: a function that calls `backward` finds none
-# there, in place of one that was summed up.
-_VIEW, _NO_VIEW = ".view_as({x}) if {x}.requires_grad else {x}.detach()", ".detach()"
+_REALS, _INTEGERS = ("real", "any"), ("any", "ints", "batch_idx", "map_of", "list", "ptr", "shifts")
 
 
-def _tensor(x: str, dtype: str, shape: Sequence[dict[str, Any]] | None) -> list[str]:
-    """Conditions on a dense tensor of the CPU."""
-    found = [f"type({x}) in PLAIN", f"{x}.is_cpu", f"{x}.layout is STRIDED"]
-    if dtype:
-        found.append(dtype)
-    if shape is not None:
-        found.append(f"{x}.dim() == {len(shape)}")
-        found += [f"{x}.shape[{n}] == {size['const']}" for n, size in enumerate(shape) if "const" in size]
-    return found
+def _tensor(x: str, shape: Sequence[dict[str, Any]]) -> list[str]:
+    """Conditions on a tensor of a shape."""
+    fixed = [f"{x}.shape[{n}] == {size['const']}" for n, size in enumerate(shape) if "const" in size]
+    return [f"type({x}) in PLAIN", f"{x}.dim() == {len(shape)}", *fixed]
+
+
+def _dense(x: str) -> list[str]:
+    return [f"{x}.is_cpu", f"{x}.layout is STRIDED"]
+
+
+def _integers(x: str, shape: Sequence[dict[str, Any]]) -> list[str]:
+    return [*_tensor(x, shape), f"{x}.dtype in INTEGERS"]
 
 
 def straight(
@@ -73,27 +74,27 @@ def straight(
     floats: list[str] = []
     for n, arg in enumerate(body.args):
         of = [at for at, i in enumerate(body.inputs) if i.arg == n]
-        x, kind, integers = f"a{n}", arg["kind"], "{0}.dtype in INTEGERS"
+        x, kind = f"a{n}", arg["kind"]
         names[of[0]], one = x, [{"dim": ""}]
         if kind == "real":
             like = f"{x}.dtype is {floats[0]}.dtype" if floats else f"{x}.dtype in FLOATS"
-            accepted += _tensor(x, like, arg["shape"])
+            accepted += [*_tensor(x, arg["shape"]), like, *_dense(x)]
             floats.append(x)
         elif kind == "any":
-            accepted += _tensor(x, "", None)
+            accepted += [f"type({x}) in PLAIN", *_dense(x)]
         elif kind == "ints":
-            accepted += _tensor(x, integers.format(x), arg["shape"])
+            accepted += _integers(x, arg["shape"])
         elif kind in ("batch", "map"):
             if len(of) == 2:
                 opened.append(f"{x}, s{n} = {x} if type({x}) is tuple and len({x}) == 2 else (None, None)")
                 accepted += [f"type(s{n}) is int", f"0 <= s{n} <= MOST"]
                 names[of[1]] = f"s{n}"
-            accepted += _tensor(x, integers.format(x), one)
+            accepted += _integers(x, one)
         elif kind == "pairs":
             parts = [f"{x}_{k}" for k in range(3)]
             opened.append(f"{', '.join(parts)} = {x} if type({x}) is tuple and len({x}) == 3 else (None, None, None)")
             for part, shape in zip(parts, ([{"const": 2}, *one], one, [*one, {"const": 3}])):
-                accepted += _tensor(part, integers.format(part), shape)
+                accepted += _integers(part, shape)
             for at, name in zip(of, (*parts, str(FULL if arg["rows"] == arg["columns"] else DIRECTED))):
                 names[at] = name
         elif kind == "scalar":
@@ -103,7 +104,7 @@ def straight(
             accepted += [f"type({x}) is int", f"{least} <= {x} <= {'MOST64' if arg['dtype'] == 'i64' else 'MOST'}"]
         given.append(f"({x}, s{n})" if len(of) == 2 else x)
     accepted += [f"{names[n]} == {_size(body, name, names)}" for name, n in body.sizes.items()]
-    cut = [names[n] for n, i in enumerate(body.inputs) if i.part in ("real", "any")]
+    cut = [names[n] for n, i in enumerate(body.inputs) if i.part in _REALS]
     smooth = [names[n] for n in by]
     results = [f"y{k}" for k in range(len(body.outputs))]
     fresh: list[str] = []
@@ -113,10 +114,9 @@ def straight(
         fresh += [f"type({y}) in PLAIN", f"{y}.dtype is {dtype}", f"{y}.shape == ({''.join(s + ', ' for s in shape)})"]
         # Neither a view, nor `x.data`, which is one that does not say so.
         fresh += [f"not {y}._is_view()", f"not {y}.is_inference()"]
-        others = [
-            x for x, i in zip(names, body.inputs) if i.type == "tensor" and not (out.is_integer and i.part == "real")
-        ]
-        fresh += [f"{y}.data_ptr() != {x}.data_ptr()" for x in (*others, *results[:k])]
+        parts = _INTEGERS if out.is_integer else _REALS
+        others = (*[x for x, i in zip(names, body.inputs) if i.part in parts], *results[:k])
+        fresh.append(f"{y}.data_ptr() not in ({''.join(f'{x}.data_ptr(), ' for x in others)})")
     several = f"{', '.join(results)} = found if type(found) is tuple and len(found) == {len(results)} else BLANK"
     text = _TEMPLATE.format(
         count=len(body.args),
@@ -124,7 +124,7 @@ def straight(
         open="\n    ".join(opened),
         accepted=" and ".join(accepted),
         flat=f"({', '.join(names)},)",
-        cut="\n    ".join(f"{x} = {x}{_VIEW if x in smooth else _NO_VIEW}".format(x=x) for x in cut),
+        cut="\n    ".join(f"{x} = {f'{x} if {x}.requires_grad else ' * (x in smooth)}{x}.detach()" for x in cut),
         given=", ".join(given),
         result="y0 = found" if len(results) == 1 else several,
         fresh=" and ".join(fresh),

@@ -443,7 +443,9 @@ def test_refused_declarations() -> None:
         made(starred)
     with pytest.raises(TypeError, match=r"`x`: expected Array\[T\].*, got no annotation"):
         made(bare)
-    with pytest.raises(ValueError, match="`integers`: expected an array of reals among the parameters, got n"):
+    with pytest.raises(
+        ValueError, match="`integers`: expected an array of reals among the parameters, or a dtype.*, got n"
+    ):
         made(integers)
 
 
