@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ _DTYPES = {
 _TORCH = {dtype: of_torch for of_torch, dtype in _DTYPES.items()}
 _METHODS = ("broadcast_all", "expand_dims", "sequential")
 _SCALARS = (bool, int, float)
+# Torch's errors of operations on tensors of different dtypes.
+_OF_DTYPES = re.compile(r"dtype|scalar type|type \(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,8 @@ class TorchModule:
         self._copies: dict[torch.device, tuple[torch.nn.Module, Any]] = {}
         # Of each program of the module, which thus lives no longer than it.
         self.jitted: dict[Any, Callable[..., Any]] = {}
+        # The error of the last call with arguments that the module does not take.
+        self.refused: Exception | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module's results as JAX arrays."""
@@ -178,6 +183,10 @@ class TorchModule:
         return known
 
 
+def _listed(dtypes: Sequence[torch.dtype]) -> str:
+    return ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+
+
 def _home(module: torch.nn.Module, otherwise: torch.device) -> torch.device:
     return next((x.device for x in [*module.parameters(), *module.buffers()]), otherwise)
 
@@ -228,19 +237,23 @@ class Forward:
             with FakeTensorMode(allow_non_fake_inputs=True):
                 out = call(_zeros)
         except Exception:
+            out = None
+        if out is None:
+            # Apart from that error, which is not the one of a call with values.
             values = [given.hidden(a) for a in arrays]
-            if not any(isinstance(a, (jax.core.Tracer, jax.core.ShapedArray)) for a in values):
-                out = call(lambda a: torch.from_numpy(np.array(given.hidden(a))))
-            else:
-                try:
-                    out = call(_zeros)
-                except Exception as error:
-                    raise ValueError(
-                        "TorchModule: expected a module that tells the shapes of its results from those of its "
-                        "arguments, got one that looks at values: call it once outside of `jit` with arrays of these "
-                        "shapes, and the shapes are known (under `vmap`, see `vmap_method`); the module said: "
-                        f"{error}"
-                    ) from error
+            is_traced = any(isinstance(a, (jax.core.Tracer, jax.core.ShapedArray)) for a in values)
+            try:
+                out = call(_zeros if is_traced else lambda a: torch.from_numpy(np.array(given.hidden(a))))
+            except Exception as error:
+                self._check_dtypes([_TORCH[np.dtype(a.dtype)] for a in arrays], error)
+                if not is_traced:
+                    raise
+                raise ValueError(
+                    "TorchModule: expected a module that tells the shapes of its results from those of its "
+                    "arguments, got one that looks at values: call it once outside of `jit` with arrays of these "
+                    "shapes, and the shapes are known (under `vmap`, see `vmap_method`); the module said: "
+                    f"{error}"
+                ) from error
         leaves, structure = jax.tree.flatten(out)
         for n, x in enumerate(leaves):
             if not isinstance(x, torch.Tensor):
@@ -249,6 +262,21 @@ class Forward:
                 expected = "32-bit numbers, as x64 is off in JAX (a cast in the module, or `jax_enable_x64`)"
                 check.refuse(f"result {n} of the module", expected, str(x.dtype).removeprefix("torch."), TypeError)
         return [(tuple(x.shape), _DTYPES[x.dtype]) for x in leaves], structure
+
+    def _check_dtypes(self, given: Sequence[torch.dtype], error: Exception) -> None:
+        """Refuses arguments of other dtypes than the module takes, where its error is about that."""
+        said = [line for line in str(error).splitlines() if _OF_DTYPES.search(line)]
+        if not isinstance(error, RuntimeError) or not said:
+            return
+        module, specs = self.module.module, [s for s in self.spec if not isinstance(s, ScalarSpec)]
+        given = [s.dtype if isinstance(s, TorchDtypeSpec) else dtype for s, dtype in zip(specs, given)]
+        own = {x.dtype for x in module.parameters()} if isinstance(module, torch.nn.Module) else set()
+        weights = f"its weights are {_listed(sorted(own, key=str))}; " if own else ""
+        self.module.refused = TypeError(
+            f"TorchModule: expected arguments of dtypes that the module takes ({weights}`TorchDtypeSpec(shape, dtype)` "
+            f"in `input_spec` casts one), got {_listed(given)}; the module said: {said[0].strip()}"
+        )
+        raise self.module.refused from None
 
     def _called(self, module: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
         arrays, scalars, leaves = iter(tensors), iter(self.scalars), []
@@ -267,7 +295,11 @@ class Forward:
         module = self.module.on(tensors[0].device if tensors else torch.device("cpu"), order <= 1)
         graph = order > 0 or self.module.requires_grad
         with torch.enable_grad() if graph else torch.no_grad():
-            results = jax.tree.leaves(self._called(module, tensors))
+            try:
+                results = jax.tree.leaves(self._called(module, tensors))
+            except Exception as error:
+                self._check_dtypes([x.dtype for x in tensors], error)
+                raise
         if any(isinstance(x, FakeTensor) for x in results):
             raise RuntimeError(
                 "TorchModule: expected results with memory, got ones without: the module, or a library in it, has kept "
@@ -494,9 +526,21 @@ def _jitted(program: Any) -> Callable[..., Any]:
     return known[program]
 
 
+def _impl(*arrays: Any, program: Any) -> list[Any]:
+    module = program.root.module
+    module.refused = None
+    try:
+        return _jitted(program)(*arrays)
+    except jax.errors.JaxRuntimeError:
+        # XLA's error has all frames on the way to it in its text.
+        if module.refused is not None:
+            raise module.refused from None
+        raise
+
+
 _call = Primitive("madelung.torch_module")
 _call.multiple_results = True
-_call.def_impl(lambda *arrays, program: _jitted(program)(*arrays))
+_call.def_impl(_impl)
 _call.def_abstract_eval(_types)
 ad.primitive_jvps[_call] = _jvp
 ad.primitive_transposes[_call] = _transpose

@@ -163,6 +163,33 @@ def test_what_is_wrong_is_said() -> None:
         jax.block_until_ready(mj.TorchModule(fail, compile=False)(X))
 
 
+@pytest.mark.parametrize("compile", [False, True])
+def test_dtypes_that_the_module_does_not_take(compile: bool) -> None:
+    """A short error that says how to cast, whether the module has weights or not; under `jit` XLA's text has it."""
+    layer = torch.nn.Linear(3, 2, dtype=torch.float64)
+    x, weight = jnp.ones((4, 3), jnp.float32), torch.ones(3, 2, dtype=torch.float64)
+    text = (
+        r"dtypes that the module takes \((its weights are float64; )?`TorchDtypeSpec\(shape, dtype\)` .* got float32; "
+    )
+    for module in (layer, lambda x: x @ weight):
+        wrapped = mj.TorchModule(module, compile=compile, enable_vjp=True)
+        for call in (wrapped, jax.vmap(wrapped), jax.grad(lambda x, f=wrapped: f(x).sum())):
+            with pytest.raises(TypeError, match=text) as caught:
+                call(x)
+            assert caught.value.__suppress_context__ and ("its weights" in str(caught.value)) == (module is layer)
+            assert str(caught.value).count("\n") == 0
+        with pytest.raises((TypeError, jax.errors.JaxRuntimeError), match=text):
+            jax.block_until_ready(jax.jit(wrapped)(x))
+        cast = mj.TorchModule(module, [mj.TorchDtypeSpec((-1, 3), torch.float64)], compile=compile)
+        close(cast(x), module(torch.ones(4, 3, dtype=torch.float64)).detach().numpy())
+
+    def defective(x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("no such column")
+
+    with pytest.raises(RuntimeError, match="^no such column$"):
+        mj.TorchModule(defective, compile=compile)(x)
+
+
 def test_modules_that_look_at_values() -> None:
     """The shapes of their results are known after a call outside of `jit`."""
 
