@@ -38,17 +38,48 @@ def _of(namespace: Namespace) -> Any:
     return importlib.import_module(f"madelung.{namespace}._functions").bound
 
 
-def through(namespace: Namespace, framework: Any, straight: Mapping[Call, Call] = MappingProxyType({})) -> Call:
-    """Calls of bodies with one framework, but for those that are straight."""
+def through(
+    namespace: Namespace,
+    framework: Any,
+    straight: Mapping[Call, Call] = MappingProxyType({}),
+    own: Callable[[str, Any], Any] | None = None,
+) -> Call:
+    """Calls of bodies with one framework, but for those that are straight.
+
+    `own`: an argument as the framework's, by its name.
+    """
 
     def call(body: Call, stream: Any, *given: Any) -> Any:
         if stream is None and body in straight and (found := straight[body](given)) is not NotImplemented:
             return found
+        if own is not None:
+            given = _owned(body.__name__, given, own)
         refuse_foreign(namespace, body, stream, given)
         refuse_differentiated(framework, body, given)
         return body(framework, *given)
 
     return call
+
+
+def _owned(name: str, given: tuple[Any, ...], own: Callable[[str, Any], Any]) -> tuple[Any, ...]:
+    """The arguments of a function, each as a framework's own."""
+    found = [list(x) if n in _groups(name) else x for n, x in enumerate(given)]
+    for n, k, p in _parameters(name):
+        if k is None:
+            found[n] = own(p.name, found[n])
+        else:
+            found[n][k] = own(p.name, found[n][k])
+    return tuple([tuple(x) if n in _groups(name) else x for n, x in enumerate(found)])
+
+
+@functools.cache
+def _parameters(name: str) -> list[tuple[int, int | None, Parameter]]:
+    return FUNCTIONS[name].places(lambda p: True)
+
+
+@functools.cache
+def _groups(name: str) -> set[int]:
+    return {n for n, k, _ in _parameters(name) if k is not None}
 
 
 def straight_calls(plain: Any, derived: Callable[[str], Any] = lambda op: None) -> dict[Call, Call]:

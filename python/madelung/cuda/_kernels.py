@@ -12,7 +12,7 @@ from madelung._schema import VALUE
 from madelung.cuda._arrays import arrays_of, is_given
 from madelung.cuda._framework import Cuda
 from madelung.cuda._ops import Op
-from madelung.kernels._types import HashGrid
+from madelung.kernels._frameworks import mapped
 
 
 def opened(given: Mapping[str, Any], stream: Any) -> tuple[Cuda, dict[str, Any]]:
@@ -38,11 +38,7 @@ def _mapped(name: str, x: Any, f: Callable[[str, Any], Any]) -> Any:
             return x.coo()
         parts = ("index", "columns", "images")
         return replace(x, **{part: f(f"{name}: {part}", getattr(x, part)) for part in parts})
-    if isinstance(x, HashGrid):
-        return replace(x, **{part: f(f"{name}: {part}", getattr(x, part)) for part in HashGrid.ARRAYS})
-    if isinstance(x, (tuple, list)):
-        return tuple(f(f"{name}: {n}", y) for n, y in enumerate(x))
-    return f(name, x)
+    return mapped(name, x, f)
 
 
 def add(target: Any) -> tuple[Op, Callable[..., Any]]:

@@ -1,7 +1,7 @@
 """Kernels written in Python."""
 
+from madelung._interop import asarray
 from madelung.kernels._errors import KernelError
-from madelung.kernels._interop import asarray
 from madelung.kernels._kernel import Func, Kernel, func, kernel
 from madelung.kernels._language import (
     CAPACITY,

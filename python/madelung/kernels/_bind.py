@@ -45,7 +45,7 @@ class Call:
         """`queries`: the positions and the radius that each grid is queried with. `is_recorded`: on a tape."""
         wide = framework.under_autocast(tuple(given.values()))
         given = given if wide is None else dict(zip(given, wide))
-        self.op, self.f, self._given, self._names, self._is_recorded = op, framework, given, names, is_recorded
+        self.op, self.f, self._given, self._names, self.is_recorded = op, framework, given, names, is_recorded
         # Graphs of older versions of PyTorch know no other mapping.
         self._queries = {} if queries is None else queries
         self.dims: dict[str, Any] = {} if sizes is None else dict(sizes)
@@ -192,7 +192,7 @@ class Call:
 
     def _in_clusters(self, arg: Mapping[str, Any]) -> bool:
         """Whether a list is taken in clusters: no gradient is asked for that needs its rows."""
-        if arg["clusters"] is None or self._is_recorded:
+        if arg["clusters"] is None or self.is_recorded:
             return False
         left = [x for name in arg["clusters"] if self.f.is_own(x := self._given.get(self._names.get(name, name)))]
         return not any([self.f.has_no_value(x) or self.f.is_differentiated(x) for x in left])

@@ -121,10 +121,6 @@ class Kernel:
         """The outputs of an op of this kernel alone: see `Op`."""
         return self._op(*args, **kwargs)
 
-    def called(self, *given: Any, **how: Any) -> Any:
-        """See `Op.called`."""
-        return self._op.called(*given, **how)
-
     def compile(self, *dtypes: str) -> bool:
         """Machine code in the place of the interpreter: see `Op.compile`."""
         return self._op.compile(*dtypes)

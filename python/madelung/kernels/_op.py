@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -13,10 +13,12 @@ from typing import Any
 
 from madelung import _arguments as check
 from madelung import _native
+from madelung._interop import framework_of
 from madelung.kernels import _llvm, _tape
 from madelung.kernels import _types as kinds
 from madelung.kernels._bind import Call, named
-from madelung.kernels._frameworks import Calls, framework_of
+from madelung.kernels._frameworks import Calls, rooms_of
+from madelung.kernels._repeated import Repeated
 from madelung.kernels._types import Parameter
 
 _CONSTRAINTS = ("positive", "finite", "cell", "full")
@@ -185,6 +187,7 @@ class Op:
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration
         self._calls = Calls(lambda: self._target)
+        self._repeated = Repeated()
         self.__name__ = declaration.label
 
     @cached_property
@@ -199,12 +202,12 @@ class Op:
         """The kernels in the kernel language, in the order of their steps."""
         return "\n".join(k.source for k in self._declaration.steps)
 
-    @property
+    @cached_property
     def outputs(self) -> list[str]:
         """The names of the outputs."""
         return [self._declaration.names[name] for name in self._declaration.outputs]
 
-    @property
+    @cached_property
     def in_out(self) -> list[str]:
         """The names of those outputs that begin as arguments."""
         return [self._declaration.names[name] for name in self._declaration.in_out]
@@ -228,31 +231,99 @@ class Op:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         sizes: Mapping[str, Any] | None = None,
-        framework: str | None = None,
-        stream: Any = None,
-        into: Callable[..., Any] | None = None,
+        seen: Callable[[Any, Sequence[Any]], None] | None = None,
     ) -> Any:
-        """See `__call__`; `sizes` has those of dimensions that are said by no argument, `framework` is that of the
-        arrays where it is known, and `stream` one of CUDA's for arrays of a device. Before the op runs, `into` gives
-        arrays for its results: what lies in one is None."""
-        framework = framework_of((*args, *kwargs.values())) if framework is None else framework
-        opened, op, call = self._calls.of(framework)
-        names = self._declaration.names
-        f, given = opened(named(self._declaration.label, op, names, args, kwargs), stream)
+        """See `__call__`. `sizes` has those of dimensions that are said by no argument; `seen` is given the op and its
+        inputs before it runs."""
+        results = self._evaluated(framework_of((*args, *kwargs.values())), args, kwargs, sizes=sizes, seen=seen)
+        if not isinstance(results, (tuple, list)):
+            return results
+        order = self._declaration.order
+        return results[order[0]] if len(order) == 1 else tuple([results[n] for n in order])
+
+    def launched(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], stream: Any) -> None:
+        """See `launch`."""
+        framework = framework_of((*inputs.values(), *outputs.values())) if stream is None else "cuda"
+        self._evaluated(framework, (), inputs, outputs, stream)
+
+    def _evaluated(
+        self,
+        framework: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        stream: Any = None,
+        sizes: Mapping[str, Any] | None = None,
+        seen: Callable[[Any, Sequence[Any]], None] | None = None,
+    ) -> Any:
+        """The results in the op's order; of a launch those of `outputs` in the arrays of the caller."""
+        opened, op, call, repeats = self._calls.of(framework)
         is_recorded = framework == "numpy" and _tape.is_recording()
-        bound = Call(op, f, given, names, sizes, self._declaration.queries, is_recorded)
+        like = None
+        if repeats is not None and not is_recorded and (kind := repeats(outputs is not None)) is not None:
+            like = self._repeated.like(kind, args, kwargs, outputs or _NONE)
+            if like.plan is not None:
+                try:
+                    return like.run(call)
+                except (RuntimeError, ValueError) as error:
+                    raise self._renamed(error) from None
+        if outputs is not None:
+            kwargs = self._with_in_out(framework, kwargs, outputs)
+        given = named(self._declaration.label, op, self._declaration.names, args, kwargs)
+        f, given = opened({**given, **outputs} if outputs else given, stream)
+        bound = Call(op, f, given, self._declaration.names, sizes, self._declaration.queries, is_recorded)
+        if is_recorded:
+            return _tape.recorded(bound, given, lambda: self._launched(call, bound, given, outputs or _NONE))
+        if outputs:
+            flat, rooms, results = f.without_derivatives(lambda: self._launched(call, bound, given, outputs))
+        else:
+            try:
+                flat, rooms = bound.flat(), []
+                if seen is not None:
+                    seen(op, flat)
+                results = f.run(call, flat)
+            except (RuntimeError, ValueError) as error:
+                raise self._renamed(error) from None
+        if like is not None:
+            self._repeated.keep(like, bound, flat, rooms)
+        return results
+
+    def _with_in_out(self, framework: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments of a launch, those that are read and written among its outputs too."""
+        for name, x in outputs.items():
+            if name not in self.outputs:
+                check.refuse("outputs", f"arrays for {', '.join(self.outputs)}", f"one for `{name}`")
+            if framework == "jax" and framework_of([x]) == "jax":
+                check.refuse(name, "an array that can be written to", "one of JAX")
+        for name in self.in_out:
+            if name in inputs:
+                check.refuse(
+                    name, "its array under `outputs` alone, where it is read and written", "one under `inputs`"
+                )
+            if name not in outputs:
+                check.refuse("outputs", f"an array for `{name}`, which is read and written", "none")
+        return {**inputs, **{name: outputs[name] for name in self.in_out}}
+
+    def _launched(
+        self, call: Callable[..., Any], bound: Call, given: Mapping[str, Any], outputs: Iterable[str]
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """The inputs of a call (of one that is recorded their values, for good), the arrays in which results were
+        computed, and all results, those of `outputs` in the arrays that were given."""
+        op, f, places = bound.op, bound.f, dict(zip(self.outputs, self._declaration.order))
         try:
             flat = bound.flat()
-            rooms = into(op, flat, dict(zip(self.outputs, self._declaration.order))) if into else ()
+            kept = [x.copy() if n in op.reals else x for n, x in enumerate(flat)] if bound.is_recorded else flat
+            into = {places[name]: (name, given[name]) for name in outputs}
+            rooms = rooms_of(bound, flat, given, into)
             results = f.run(call, flat, rooms)
         except (RuntimeError, ValueError) as error:
             raise self._renamed(error) from None
-        if is_recorded and into is None:
-            _tape.record(op, given, bound.name, flat, results if isinstance(results, tuple) else (results,))
-        order = self._declaration.order
-        if not isinstance(results, tuple):
-            return results
-        return results[order[0]] if len(order) == 1 else tuple([results[n] for n in order])
+        found = list(results) if isinstance(results, tuple) else [results]
+        for n, (_, out) in into.items():
+            if found[n] is not None:
+                f.write(out, found[n])
+            found[n] = out
+        return kept, rooms, found
 
     def compile(self, *dtypes: str) -> bool:
         """Machine code in the place of the interpreter, from the next call on: of values and all derivatives, with the

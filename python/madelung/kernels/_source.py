@@ -223,7 +223,7 @@ class Translator(Expressions):
         annotation = self.annotations[a.arg] = self.definition.annotation(a.arg, a.annotation)
         written = kinds.written(annotation)
         if written is None:
-            raise self.error(a.annotation, f"`{a.arg}`: expected {kinds.EXPECTED}")
+            raise self.error(a.annotation, f"`{a.arg}`: expected {kinds.tuple_of_dims(annotation) or kinds.EXPECTED}")
         return written
 
     def func(self, name: str, attribute: str, returns: str) -> Text:

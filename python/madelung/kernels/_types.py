@@ -20,7 +20,8 @@ class Dim:
 
 
 def dims(names: str) -> tuple[type[Dim], ...]:
-    """Dimensions of these names, separated by spaces or commas: `Atom, System = dims("Atom System")`."""
+    """Dimensions of these names, separated by spaces or commas, as a tuple: `Atom, System = dims("Atom System")`,
+    `(Atom,) = dims("Atom")`."""
     words = names.replace(",", " ").split()
     for word in words:
         if not (word.isidentifier() and word.isascii()):
@@ -164,6 +165,16 @@ EXPECTED = (
     "Channels], InOut[T] or InOut[T, Rows], Batch[Rows, Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], "
     "HashGrid[Rows, Points], Map[Rows, Elements], Mesh[Systems, Nodes] or Mesh[Systems, Nodes, Waves]"
 )
+
+
+def tuple_of_dims(annotation: Any) -> str:
+    """Expectation in the place of a tuple that `dims` gives; empty where there is none."""
+    for x in annotation.__args__ if isinstance(annotation, GenericAlias) else (annotation,):
+        if isinstance(x, tuple) and x and all(_dimension(dim) for dim in x):
+            names = ", ".join(dim.__name__ for dim in x)
+            one = f"`({names},) = dims('{names}')`, or `class {names}(Dim): ...`" if len(x) == 1 else f"one of {names}"
+            return f"a dimension, got the tuple that `dims` gives: {one}"
+    return ""
 
 
 def integers(annotation: Any) -> bool:

@@ -216,5 +216,7 @@ class Calls(Common):
 
 def _memory(x: torch.Tensor) -> tuple[int, int]:
     """The addresses of a tensor's first byte and of the one behind its last."""
+    if x.is_contiguous():
+        return x.data_ptr(), x.data_ptr() + x.nbytes
     last = sum((n - 1) * stride for n, stride in zip(x.shape, x.stride()))
     return x.data_ptr(), x.data_ptr() + (last + 1) * x.element_size()

@@ -40,6 +40,11 @@ if _TABLE is not None:
     PLAIN = _native.Plain.of_torch(_TABLE, _TYPES, _UNUSUAL, forward_ad, torch.is_grad_enabled, _KNOWN, _EMPTY)
 
 
+def is_usual() -> bool:
+    """Whether the dispatcher would tell nobody of a call."""
+    return not any([unusual() for unusual in _UNUSUAL])
+
+
 def plain(target: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """A member of an op, below autograd, that the dispatcher calls as `kernel`."""
     if PLAIN is None:

@@ -20,7 +20,7 @@ from madelung.torch._custom_op import custom_op, recording
 
 __all__ = [
     "OutputSpec",
-    "Tape",
+    "Region",
     "attach_for_backward",
     "custom_op",
     "extract_gradients",
@@ -39,8 +39,8 @@ def needs_grad(*tensors: torch.Tensor | None) -> bool:
     return any(x is not None and x.requires_grad for x in tensors)
 
 
-class Tape:
-    """Region of `tape_if`, and the tensors in it by which results are differentiated."""
+class Region:
+    """Region of `tape_if`, and the tensors in it by which results are differentiated. PyTorch keeps the record."""
 
     def __init__(self, flag: bool) -> None:
         self.records = flag
@@ -71,9 +71,9 @@ class tape_if(AbstractContextManager):
     def __init__(self, flag: bool) -> None:
         self._flag, self._stack = check.flag("flag", flag), ExitStack()
 
-    def __enter__(self) -> Tape:
+    def __enter__(self) -> Region:
         self._stack.enter_context(recording() if self._flag else torch.no_grad())
-        return Tape(self._flag)
+        return Region(self._flag)
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
@@ -89,7 +89,7 @@ class Recorded(NamedTuple):
     """The tensors that were given for the watched ones; None for other arguments."""
 
 
-def attach_for_backward(ctx: Any, tape: Tape, outputs: Any, inputs: Sequence[Any]) -> Any:
+def attach_for_backward(ctx: Any, tape: Region, outputs: Any, inputs: Sequence[Any]) -> Any:
     """Outputs without their graph, for `forward` to return; the graph is kept on the context for the backward pass.
 
     Args:
@@ -103,7 +103,7 @@ def attach_for_backward(ctx: Any, tape: Tape, outputs: Any, inputs: Sequence[Any
     """
     if not isinstance(ctx, FunctionCtx):
         check.refuse("ctx", "the context of an `autograd.Function`", check.described(ctx), TypeError)
-    if not isinstance(tape, Tape):
+    if not isinstance(tape, Region):
         check.refuse("tape", "what `with tape_if(…) as tape` gives", check.described(tape), TypeError)
     several = (outputs,) if isinstance(outputs, torch.Tensor) else tuple(outputs)
     if not all(isinstance(x, torch.Tensor) for x in several):

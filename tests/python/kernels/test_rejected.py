@@ -44,6 +44,13 @@ def test_loops():
     )
 
 
+def test_dimensions():
+    alone = "expected a dimension, got the tuple that `dims` gives: `(A,) = dims('A')`, or `class A(Dim): ...`"
+    scope = {"A": mk.dims("A")}
+    refused("def k(i: «A», x: Array[Real, A], y: Out[Real, A]):\n    y[i] = x[i]", f"`i`: {alone}", scope)
+    refused("def k(i: Atom, x: «Array[Real, A]», y: Out[Real, Atom]):\n    y[i] = x[i]", f"`x`: {alone}", scope)
+
+
 def test_outputs():
     body("energy[i] = 0.0\n«energy[i] = 1.0»", "this output was already written")
     body("energy[i] = 0.0\n«energy[i] += 1.0»", "a row writes its own element once: `output[i] = …`")
