@@ -154,7 +154,14 @@ class Op:
                 places.append((n, arg["entries"], 0))
             elif i.part in ("systems", "columns", "into"):
                 places.append((n, arg[i.part], -1))
+            elif i.part == "int_scalar" and any({"dim": arg["name"]} in out["shape"] for out in self.outputs):
+                places.append((n, arg["name"], -1))
         return places
+
+    @cached_property
+    def sized(self) -> list[str]:
+        """The integers that are sizes of dimensions of outputs, by the names of these."""
+        return [self.inputs[n].name for n, _, axis in self._order if axis == -1 and self.inputs[n].part == "int_scalar"]
 
     def dims(self, flat: Sequence[Any], shape: Callable[[int, Any], Any] = lambda _, t: t.shape) -> dict[str, Any]:
         """The sizes of the dimensions."""

@@ -53,6 +53,9 @@ impl<'a, 'n> Inputs<'a, 'n> {
                 let axis = shape.iter().position(|s| matches!(s, Size::Dim(d) if d == dim))?;
                 Some(view.shape().get(axis).copied().unwrap_or(0))
             }
+            (Given::Number(n), ArgKind::IntScalar) if args[input.arg].name == dim => {
+                Some(usize::try_from(n as i64).unwrap_or(0))
+            }
             (given, kind) => {
                 let declared = kind.structure()?;
                 match (given, input.says?) {

@@ -69,6 +69,9 @@ class Call:
         for arg in arrays:
             if self.f.is_own(x := self.of(arg)):
                 return x, self.name(arg)
+        if not arrays:
+            # Without inputs the outputs of a launch say where, and NumPy else.
+            return next((x for x in self._given.values() if self.f.is_own(x)), np.empty(0)), ""
         names = ", ".join(f"`{self.name(arg)}`" for arg in arrays)
         raise TypeError(f"expected {self.f.kind} for {names}, got none")
 

@@ -169,6 +169,7 @@ class Target:
         """Refuses outputs whose size no argument says."""
         args = self.described["op"]["args"]
         known = {size.get("dim") for a in args if not a.get("zero") for size in a.get("shape", ())}
+        known |= {a["name"] for a in args if a["kind"] == "int_scalar"}
         known |= {a[side] for a in args for side in _SIDES if a.get(side)}
         for out in self.described["op"]["outputs"]:
             for size in out["shape"]:
@@ -269,6 +270,8 @@ class Op:
                     raise self._renamed(error) from None
         if outputs is not None:
             kwargs = self._with_in_out(framework, kwargs, outputs)
+        if op.sized:
+            kwargs = {**self._sizes(op, sizes or _NONE, outputs or _NONE), **kwargs}
         given = named(self._declaration.label, op, self._declaration.names, args, kwargs)
         f, given = opened({**given, **outputs} if outputs else given, stream)
         bound = Call(op, f, given, self._declaration.names, sizes, self._declaration.queries, is_recorded)
@@ -287,6 +290,16 @@ class Op:
         if like is not None:
             self._repeated.keep(like, bound, flat, rooms)
         return results
+
+    def _sizes(self, op: Any, sizes: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Sizes of dimensions that no array among the arguments has: those that are known, and those of outputs."""
+        found = {dim: sizes[dim] for dim in op.sized if dim in sizes}
+        for name, n in zip(self.outputs, self._declaration.order):
+            shape = np.shape(outputs.get(name, 0.0))
+            for size, have in zip(op.outputs[n]["shape"], shape):
+                if size.get("dim") in op.sized:
+                    found.setdefault(size["dim"], have)
+        return found
 
     def _with_in_out(self, framework: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments of a launch, those that are read and written among its outputs too."""

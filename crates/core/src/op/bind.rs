@@ -102,6 +102,13 @@ pub(super) fn bind<'r, 'a>(
             (ArgKind::Scalar, Arg::Real(x)) if x.is_finite() => {}
             (ArgKind::IntScalar, Arg::Int(i)) if i32::try_from(*i).is_ok() => {
                 attrs.push((name, *i));
+                // One that is named as a dimension is its size.
+                if let Some(dim) = op.dimension(name) {
+                    let size = usize::try_from(*i).map_err(|_| {
+                        Error::argument(name, "the size of a dimension, from 0 up", i.to_string())
+                    })?;
+                    set(dim, size)?;
+                }
             }
             (kind, _) => return wrong(kind.noun()),
         }

@@ -52,6 +52,9 @@ impl Declaration {
                 }
             }
         }
+        for dim in free(kernels) {
+            op = op.int_scalar(dim);
+        }
         let mut named = self.scratch.iter().chain(&self.saved).chain(self.constraints.iter().map(|(n, _)| n));
         if let Some(name) = named.find(|name| !known.contains(name.as_str())) {
             return Err(Error::argument(name, "a parameter of one of the kernels", "a name that none has"));
@@ -127,6 +130,36 @@ impl Declaration {
             }
         })
     }
+}
+
+/// The dimensions of written arrays, and of rows, that no argument has: arguments of their names are their sizes.
+fn free(kernels: &[&'static Kernel]) -> BTreeSet<&'static str> {
+    let (mut needed, mut known) = (BTreeSet::new(), BTreeSet::new());
+    for kernel in kernels {
+        let names = |dims: &[Option<usize>]| -> Vec<&'static str> {
+            dims.iter().flatten().map(|dim| kernel.dims[*dim]).collect()
+        };
+        needed.insert(kernel.dims[kernel.index]);
+        for p in kernel.params {
+            match p.kind {
+                ParamKind::Output { dim, width, .. } if !p.in_out => needed.extend(names(&[dim, width])),
+                ParamKind::Integers { dim, output: true, .. } if !p.in_out => needed.extend(names(&[dim])),
+                ParamKind::Real { dim, width, zero: false, .. } | ParamKind::Output { dim, width, .. } => {
+                    known.extend(names(&[dim, width]));
+                }
+                ParamKind::Ints { dim, .. } => known.extend(names(&[Some(dim)])),
+                ParamKind::Integers { dim, .. } => known.extend(names(&[dim])),
+                ParamKind::IntScalar => {
+                    known.insert(p.name);
+                }
+                kind => {
+                    let of_structure = kind.structure().map(|(_, dims)| dims);
+                    known.extend(names(&of_structure.unwrap_or([None; 3])));
+                }
+            }
+        }
+    }
+    needed.difference(&known).copied().collect()
 }
 
 /// The argument that an in-out parameter begins as.
