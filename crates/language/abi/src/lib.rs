@@ -128,7 +128,7 @@ pub enum ParamKind {
     Real {
         /// Elements per row of this dimension; `None`: one element.
         dim: Option<usize>,
-        /// 1, 3 or 9.
+        /// The numbers of an element: 1, those of a vector, or of a square matrix.
         components: usize,
         /// Zero in every call: only its derivatives matter (the strain).
         zero: bool,
@@ -139,7 +139,7 @@ pub enum ParamKind {
     Output {
         /// Elements per row of this dimension; `None`: one element.
         dim: Option<usize>,
-        /// 1, 3 or 9.
+        /// The numbers of an element: 1, those of a vector, or of a square matrix.
         components: usize,
         /// Each element has a value for each channel of this dimension, side by side.
         width: Option<usize>,

@@ -91,7 +91,12 @@ fn made(kernel: &Kernel, forms: Vec<Form>, text: &str) -> Made {
         kernel
             .params
             .iter()
-            .map(|p| rt::Param { name: leaked(&p.name), kind: p.kind, in_out: p.in_out })
+            .map(|p| rt::Param {
+                name: leaked(&p.name),
+                kind: p.kind,
+                axes: p.element.axes(),
+                in_out: p.in_out,
+            })
             .collect(),
     );
     let dims = leak(kernel.dims.iter().map(|dim| leaked(dim)).collect());

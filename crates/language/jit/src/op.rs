@@ -69,34 +69,24 @@ impl Declaration {
         (n, p): (usize, &Param),
     ) -> Result<OpBuilder> {
         let dim = |d: usize| kernel.dims[d];
-        let shape = |d: Option<usize>, components: usize, width: Option<usize>| -> Vec<&'static str> {
-            let of_element: &[&str] = match components {
-                3 => &["3"],
-                9 => &["3", "3"],
-                _ => &[],
-            };
-            d.into_iter().chain(width).map(dim).chain(of_element.iter().copied()).collect()
+        let shape = |d: Option<usize>, width: Option<usize>| -> Vec<&'static str> {
+            d.into_iter().chain(width).map(dim).chain(p.axes.iter().copied()).collect()
         };
         let is = |of: &[String]| of.iter().any(|name| name == p.name);
         Ok(match p.kind {
-            ParamKind::Real { dim, components, zero: false, width } => {
-                op.real(p.name, &shape(dim, components, width))
-            }
-            ParamKind::Real { dim, components, zero: true, width } => {
-                op.zero(p.name, &shape(dim, components, width))
-            }
-            ParamKind::Output { dim, components, width } => {
-                let shape = shape(dim, components, width);
+            ParamKind::Real { dim, zero: false, width, .. } => op.real(p.name, &shape(dim, width)),
+            ParamKind::Real { dim, zero: true, width, .. } => op.zero(p.name, &shape(dim, width)),
+            ParamKind::Output { dim, width, .. } => {
+                let shape = shape(dim, width);
                 match (is(&self.saved), is(&self.scratch)) {
                     (true, _) => op.saved(p.name, &shape),
                     (false, true) => op.scratch(p.name, &shape),
                     (false, false) => op.output(p.name, &shape),
                 }
             }
-            ParamKind::Ints { dim, components } => op.ints(p.name, &shape(Some(dim), components, None)),
-            ParamKind::Integers { dim, components, wide, output } => {
-                let (shape, dtype) =
-                    (shape(dim, components, None), if wide { DType::I64 } else { DType::I32 });
+            ParamKind::Ints { dim, .. } => op.ints(p.name, &shape(Some(dim), None)),
+            ParamKind::Integers { dim, wide, output, .. } => {
+                let (shape, dtype) = (shape(dim, None), if wide { DType::I64 } else { DType::I32 });
                 match (output, is(&self.scratch)) {
                     (false, _) => op.integers(p.name, &shape, dtype),
                     (true, true) => op.integer_scratch(p.name, &shape, dtype),

@@ -9,6 +9,7 @@
 mod body;
 mod function;
 mod op;
+mod shape;
 
 pub use body::Body;
 pub use function::Function;
@@ -16,6 +17,7 @@ pub(crate) use function::Parity;
 pub use madelung_abi::{ParamKind as Kind, Query, Reason, Role, SlotArray as Array};
 pub use op::{Atomic, Compare, IntegerOp, OfWave, Op};
 use rustc_hash::FxHashMap as HashMap;
+pub use shape::Shape;
 use std::collections::BTreeSet;
 
 /// A value, by number.
@@ -343,6 +345,8 @@ pub struct Param {
     pub name: String,
     /// The kind.
     pub kind: Kind,
+    /// The shape of an element, where it is an array.
+    pub element: Shape,
     /// Whether it is an output that holds at first what the caller's array holds.
     pub in_out: bool,
 }

@@ -60,6 +60,8 @@ pub struct Param {
     pub name: &'static str,
     /// The kind.
     pub kind: ParamKind,
+    /// The axes of an element in the shape of an array: `["2", "2"]` of a matrix of two rows.
+    pub axes: &'static [&'static str],
     /// Whether it is an output that holds at first what the caller's array holds.
     pub in_out: bool,
 }

@@ -122,9 +122,13 @@ fn cluster_text(c: &ClusterForm, functions: &mut Functions) -> String {
 
 fn descriptor(kernel: &Kernel, forms: &str) -> String {
     let params = kernel.params.iter().fold(String::new(), |mut s, p| {
-        let Param { name, kind, in_out } = p;
-        write!(s, "rt::Param {{ name: {name:?}, kind: rt::ParamKind::{kind:?}, in_out: {in_out} }},")
-            .expect("a string");
+        let Param { name, kind, element, in_out } = p;
+        let axes = element.axes();
+        write!(
+            s,
+            "rt::Param {{ name: {name:?}, kind: rt::ParamKind::{kind:?}, axes: &{axes:?}, in_out: {in_out} }},"
+        )
+        .expect("a string");
         s
     });
     format!(

@@ -1,7 +1,7 @@
 //! Small arrays of constant size, arrays with channels, and loops over channels.
 
 use super::{Loop, Lower, Value, err, syntax};
-use crate::ir::{Acc, Array, Dim, IntegerOp, Kind, Op, ParamId, Role, Stmt, Type, Val};
+use crate::ir::{Acc, Array, Dim, IntegerOp, Kind, Op, Param, ParamId, Role, Shape, Stmt, Type, Val};
 use proc_macro2::{Delimiter, TokenTree};
 use quote::ToTokens;
 use rustc_hash::FxHashMap as HashMap;
@@ -35,7 +35,7 @@ impl Lower<'_> {
     fn array_of(&mut self, elements: Vec<Value>, at: &impl ToTokens) -> Result<Value> {
         let is_element = |v: &Value| match v {
             Value::Scalar(v) => self.b.ty(*v) == Type::Real,
-            Value::Vec3(_) | Value::Mat3(_) | Value::Array(_) => true,
+            Value::Tensor(..) | Value::Array(_) => true,
             _ => false,
         };
         let types: Vec<String> = elements.iter().map(|v| self.type_of(v)).collect();
@@ -45,7 +45,7 @@ impl Lower<'_> {
             || types.iter().any(|t| *t != types[0])
         {
             let message = format!(
-                "a local array has 1 to {UNROLLED} elements of one type: Real, Vec3, Mat3 or an array of these"
+                "a local array has 1 to {UNROLLED} elements of one type: reals, vectors, matrices or arrays of these"
             );
             return err(at, message);
         }
@@ -69,44 +69,90 @@ impl Lower<'_> {
         }
     }
 
-    /// The value of an expression that begins with a local array: the array, an element of it, or a sum.
+    /// The value of an expression that begins with a local array, a vector or a matrix: it, an element of it, or a sum.
     pub(super) fn element(&mut self, e: &Expr) -> Result<Option<Value>> {
         match e {
             Expr::Path(p) => {
                 let named = p.path.get_ident().and_then(|name| self.lookup(&name.to_string()));
-                Ok(named.filter(|v| matches!(v, Value::Array(_))))
-            }
-            Expr::Index(ix) => match self.element(&ix.expr)? {
-                None => Ok(None),
-                Some(Value::Array(elements)) => {
-                    let at = self.int(&ix.index)?;
-                    match self.constant_int(at) {
-                        Some(n) if n < 0 || n as usize >= elements.len() => {
-                            let last = elements.len() - 1;
-                            err(&ix.index, format!("index {n} is out of range: the elements are 0 to {last}"))
-                        }
-                        Some(n) => Ok(Some(elements[n as usize].clone())),
-                        None => err(
-                            &ix.index,
-                            "a local array is indexed by constants and by the variables of loops with constant bounds (`for k \
-                             in 0..4`): hand on an array parameter, or select with `if`",
-                        ),
+                Ok(match named {
+                    Some(Value::Sum(_, Shape::Number)) => None,
+                    Some(v @ (Value::Array(_) | Value::Tensor(..) | Value::IVec3(_) | Value::Sum(..))) => {
+                        Some(v)
                     }
-                }
-                Some(_) => err(&ix.expr, "this is an element already, not an array"),
-            },
+                    Some(Value::Variable(first, like)) if !matches!(*like, Value::Scalar(_)) => {
+                        Some(self.now(first, &like))
+                    }
+                    _ => None,
+                })
+            }
+            Expr::Index(ix) => {
+                let whole = match self.element(&ix.expr)? {
+                    None if self.is_computed(&ix.expr) => self.expr(&ix.expr)?,
+                    None => return Ok(None),
+                    Some(whole) => whole,
+                };
+                let whole = if matches!(whole, Value::Sum(..)) { self.read(whole, &ix.expr) } else { whole };
+                self.part(&whole, &ix.index, &ix.expr).map(Some)
+            }
             _ => Ok(None),
+        }
+    }
+
+    /// Whether an expression has a value, be it an element of an array of vectors, and is no array.
+    pub(super) fn is_computed(&self, e: &Expr) -> bool {
+        match e {
+            Expr::Index(ix) => matches!(&*ix.expr, Expr::Path(p) if self.is_of_vectors(p)),
+            Expr::Path(_) => false,
+            _ => true,
+        }
+    }
+
+    /// Whether this names an array whose elements are vectors or matrices, and can be read.
+    fn is_of_vectors(&self, p: &syn::ExprPath) -> bool {
+        let named = p.path.get_ident().and_then(|name| self.lookup(&name.to_string()));
+        let Some(Value::Param(id)) = named else { return false };
+        let Param { kind, element, .. } = &self.params[id];
+        *element != Shape::Number && (self.b.in_order || !kind.is_output())
+    }
+
+    /// An element of a local array, a component of a vector, or a row of a matrix.
+    pub(super) fn part(&mut self, whole: &Value, index: &Expr, at: &Expr) -> Result<Value> {
+        let parts = match whole {
+            Value::Array(elements) => elements.clone(),
+            Value::IVec3(v) => v.iter().map(|v| Value::Scalar(*v)).collect(),
+            Value::Tensor(Shape::Matrix(n), v) => {
+                v.chunks(*n).map(|row| Value::Tensor(Shape::Vector(*n), row.to_vec())).collect()
+            }
+            Value::Tensor(_, v) => v.iter().map(|v| Value::Scalar(*v)).collect(),
+            _ => return err(at, "this is a number: only arrays, vectors and matrices have elements"),
+        };
+        let n = self.int(index)?;
+        match self.constant_int(n) {
+            Some(n) if n < 0 || n as usize >= parts.len() => {
+                let last = parts.len() - 1;
+                err(index, format!("index {n} is out of range: the elements are 0 to {last}"))
+            }
+            Some(n) => Ok(parts[n as usize].clone()),
+            None if self.b.in_order => err(
+                index,
+                "the components of a vector and the rows of a matrix are told by constants: select with `if`",
+            ),
+            None => err(
+                index,
+                "a local array, a vector or a matrix is indexed by constants and by the variables of loops with constant \
+                 bounds (`for k in 0..4`): hand on an array parameter, or select with `if`",
+            ),
         }
     }
 
     /// The value of an element: sums are read.
     pub(super) fn read(&mut self, v: Value, at: &Expr) -> Value {
         match v {
-            Value::Sum(first, n) => {
+            Value::Sum(first, shape) => {
                 self.note_read(first, at);
                 let (depth, sum) = self.sum(first);
-                let mut read = |c: usize| self.b.read_at(sum + c, depth);
-                if n == 1 { Value::Scalar(read(0)) } else { Value::Vec3([read(0), read(1), read(2)]) }
+                let read = |c: usize| self.b.read_at(sum + c, depth);
+                Value::of(shape, (0..shape.components()).map(read).collect())
             }
             Value::Array(elements) => Value::Array(elements.into_iter().map(|v| self.read(v, at)).collect()),
             v => v,
@@ -153,15 +199,24 @@ impl Lower<'_> {
         Ok(true)
     }
 
-    /// Whether a name that is no parameter (nor a sum over channels) is indexed in these tokens.
+    /// Whether a name that is no parameter (nor a sum over channels), or an element of an array of vectors, is indexed in
+    /// these tokens.
     fn indexes_local(&self, tokens: proc_macro2::TokenStream) -> bool {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         (0..tokens.len()).any(|n| match &tokens[n] {
             TokenTree::Group(g) if g.delimiter() == Delimiter::Bracket && n > 0 => {
                 let local =
                     |name: &str| !matches!(self.lookup(name), Some(Value::Param(_) | Value::Channels(..)));
-                matches!(&tokens[n - 1], TokenTree::Ident(i) if local(&i.to_string()))
-                    || self.indexes_local(g.stream())
+                let of_element = |name: &str| match self.lookup(name) {
+                    Some(Value::Param(id)) => self.params[id].element != Shape::Number,
+                    _ => false,
+                };
+                let is_local = match (&tokens[n - 1], n.checked_sub(2).map(|m| &tokens[m])) {
+                    (TokenTree::Ident(i), _) => local(&i.to_string()),
+                    (TokenTree::Group(_), Some(TokenTree::Ident(i))) => of_element(&i.to_string()),
+                    _ => false,
+                };
+                is_local || self.indexes_local(g.stream())
             }
             TokenTree::Group(g) => self.indexes_local(g.stream()),
             _ => false,
@@ -227,7 +282,16 @@ impl Lower<'_> {
             return Ok(c);
         }
         let name = self.dim_name(dim);
-        err(e, format!("this has a value for each channel: index it by the variable of `for c in {name}`"))
+        let hint = match self.b.ty(c) {
+            Type::Int => {
+                " (rows of two, three or four are vectors, `&[Vec2; Atom]`, of which one number is `x[i][0]`)"
+            }
+            _ => "",
+        };
+        err(
+            e,
+            format!("this has a value for each channel: index it by the variable of `for c in {name}`{hint}"),
+        )
     }
 
     /// Whether an index is the element of a map.
@@ -263,12 +327,8 @@ impl Lower<'_> {
         let (Kind::Real { dim: Some(dim), width: Some(width), .. }
         | Kind::Output { dim: Some(dim), width: Some(width), .. }) = self.params[param].kind
         else {
-            match self.params[param].kind {
-                Kind::Real { components: 3, .. } | Kind::Ints { components: 3, .. } => {
-                    return err(ix, syntax::components(ix));
-                }
-                Kind::Real { components: 9, .. } => return err(ix, syntax::rows(ix)),
-                _ => {}
+            if self.params[param].element != Shape::Number {
+                return err(ix, syntax::WHOLE);
             }
             return err(
                 &inner.expr,
@@ -309,7 +369,7 @@ impl Lower<'_> {
                 );
                 return err(at, message);
             }
-            let value = self.components(value, 1, &at.right)?[0];
+            let value = self.components(value, Shape::Number, &at.right)?[0];
             self.b.push(Stmt::AccumulateChannel { sum, channel, value });
             for l in &mut self.loops {
                 l.changed.push(sum);
@@ -332,7 +392,7 @@ impl Lower<'_> {
                 "adding to an output inside a loop over data: sum into a `let mut` and add once after the loop",
             );
         }
-        let value = self.components(value, 1, &at.right)?[0];
+        let value = self.components(value, Shape::Number, &at.right)?[0];
         let (role, row, channel) = (Role::VALUE, Some(row), Some(c));
         self.b.push(Stmt::Contribute { param, role, row, component: 0, channel, value });
         self.stored.insert(param);
@@ -359,7 +419,7 @@ impl Lower<'_> {
             return err(a, "this output was already written: its first value would be lost");
         }
         let value = self.expr(&a.right)?;
-        let value = self.components(&value, 1, &a.right)?[0];
+        let value = self.components(&value, Shape::Number, &a.right)?[0];
         self.b.push(Stmt::Store { param, role: Role::VALUE, component: 0, channel: Some(c), value });
         Ok(())
     }

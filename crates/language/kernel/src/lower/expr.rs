@@ -1,7 +1,7 @@
 //! Expressions.
 
 use super::{Lower, Value, err, syntax, type_name};
-use crate::ir::{Array, Dim, IntegerOp, Kind, Op, ParamId, Type, Val};
+use crate::ir::{Array, Dim, IntegerOp, Kind, Op, ParamId, Shape, Type, Val};
 use quote::ToTokens;
 use syn::{BinOp, Expr, ExprLit, Lit, Result, UnOp};
 
@@ -69,24 +69,10 @@ impl Lower<'_> {
         }
     }
 
-    pub(super) fn components(&mut self, v: &Value, n: usize, at: &impl ToTokens) -> Result<Vec<Val>> {
-        match v {
-            Value::Scalar(a) if n == 1 && self.b.ty(*a) == Type::Real => Ok(vec![*a]),
-            Value::Vec3(a) if n == 3 => Ok(a.to_vec()),
-            Value::Mat3(a) if n == 9 => Ok(a.to_vec()),
-            _ => err(
-                at,
-                format!(
-                    "expected a {}",
-                    if n == 1 {
-                        "Real"
-                    } else if n == 3 {
-                        "Vec3"
-                    } else {
-                        "Mat3"
-                    }
-                ),
-            ),
+    pub(super) fn components(&self, v: &Value, wanted: Shape, at: &impl ToTokens) -> Result<Vec<Val>> {
+        match self.reals(v) {
+            Some((shape, components)) if shape == wanted => Ok(components),
+            _ => err(at, format!("expected a {}", wanted.word())),
         }
     }
 
@@ -99,13 +85,16 @@ impl Lower<'_> {
                 _ => false,
             },
             Value::IVec3(_) => in_order,
-            v => matches!(v, Value::Vec3(_) | Value::Mat3(_)),
+            v => matches!(v, Value::Tensor(..)),
         };
         if !has_sign && in_order {
             return err(at, format!("a {} has no sign", self.type_of(&v)));
         }
         if !has_sign {
-            return err(at, "only Real, Vec3 and Mat3 have a sign here: write `0 - n` for an integer");
+            return err(
+                at,
+                "only reals, vectors and matrices have a sign here: write `0 - n` for an integer",
+            );
         }
         Ok(v.with(|x| match self.b.ty(x) {
             Type::Int => {
@@ -172,6 +161,9 @@ impl Lower<'_> {
                 self.operate(&b.op, &l, &r, b)
             }
             Expr::Index(_) if self.b.in_order => {
+                if let Some(element) = self.element(e)? {
+                    return Ok(element);
+                }
                 let place = self.place(e)?;
                 self.read_place(place, e)
             }
@@ -245,7 +237,6 @@ impl Lower<'_> {
         if let Some(value) = self.channel_value(ix)? {
             return Ok(value);
         }
-        self.check_indexed(ix)?;
         let param = self.param_named(&ix.expr)?;
         let kind = self.params[param].kind;
         if matches!(kind, Kind::Output { .. }) {
@@ -257,9 +248,9 @@ impl Lower<'_> {
                 let width = self.dim_name(width);
                 err(ix, format!("this array has channels: `array[row][c]` in a loop `for c in {width}`"))
             }
-            Kind::Real { dim: Some(dim), components, .. } => {
+            Kind::Real { dim: Some(dim), .. } => {
                 self.check_row(dim, row, &ix.index)?;
-                Ok(self.load(param, Some(row), components))
+                Ok(self.load(param, Some(row)))
             }
             Kind::Ints { dim, components } => {
                 self.check_row(dim, row, &ix.index)?;
@@ -273,30 +264,25 @@ impl Lower<'_> {
         }
     }
 
-    /// Refuses the index of a vector or matrix.
-    pub(super) fn check_indexed(&mut self, ix: &syn::ExprIndex) -> Result<()> {
-        let value = match &*ix.expr {
-            Expr::Path(p) => p.path.get_ident().and_then(|name| self.lookup(&name.to_string())),
-            e => self.expr(e).ok(),
-        };
-        match value.as_ref().map(|v| if let Value::Variable(_, like) = v { like } else { v }) {
-            Some(Value::Vec3(_) | Value::IVec3(_) | Value::Sum(_, 3)) => err(ix, syntax::components(ix)),
-            Some(Value::Mat3(_)) => err(ix, syntax::rows(ix)),
-            _ => Ok(()),
-        }
-    }
-
     fn field(&mut self, f: &syn::ExprField) -> Result<Value> {
         let v = self.expr(&f.base)?;
+        if !matches!(v, Value::IVec3(_) | Value::Tensor(Shape::Vector(_), _)) {
+            return err(&f.base, "only vectors have components (rows of a matrix: `row(m, 0)`)");
+        }
+        let components = v.parts();
+        let names = &["x", "y", "z", "w"][..components.len()];
         let component = match &f.member {
-            syn::Member::Named(name) => ["x", "y", "z"].iter().position(|c| name == c),
+            syn::Member::Named(name) => names.iter().position(|c| name == c),
             syn::Member::Unnamed(_) => None,
         };
-        match (v, component) {
-            (Value::Vec3(a) | Value::IVec3(a), Some(c)) => Ok(Value::Scalar(a[c])),
-            (_, None) if self.b.in_order => err(&f.member, "components are .x, .y and .z"),
-            (_, None) => err(f, "components are .x, .y and .z"),
-            _ => err(&f.base, "only vectors have components (rows of a matrix: `row(m, 0)`)"),
+        match component {
+            Some(c) => Ok(Value::Scalar(components[c])),
+            None => {
+                let (last, first) = names.split_last().expect("components");
+                let message =
+                    format!("components of a {} are .{} and .{last}", self.type_of(&v), first.join(", ."));
+                err(&f.member, message)
+            }
         }
     }
 
@@ -374,16 +360,12 @@ impl Lower<'_> {
             );
         };
         let (a, b) = (self.expr(&then)?, self.expr(&otherwise)?);
-        match (a, b) {
-            (Value::Scalar(a), Value::Scalar(b))
-                if self.b.ty(a) == Type::Real && self.b.ty(b) == Type::Real =>
-            {
-                Ok(Value::Scalar(self.b.real_op(Op::Select(c, a, b))))
+        match (self.reals(&a), self.reals(&b)) {
+            (Some((shape, a)), Some((other, b))) if shape == other => {
+                let select = a.into_iter().zip(b).map(|(a, b)| self.b.real_op(Op::Select(c, a, b)));
+                Ok(Value::of(shape, select.collect()))
             }
-            (Value::Vec3(a), Value::Vec3(b)) => {
-                Ok(Value::Vec3([0, 1, 2].map(|k| self.b.real_op(Op::Select(c, a[k], b[k])))))
-            }
-            _ => err(f, "both branches must be Real, or both Vec3"),
+            _ => err(f, "both branches must be reals, or vectors or matrices of one type"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Calls of functions: those of the language, and those of a block, which are inlined.
 
-use super::{Lower, Value, err, syntax, type_name};
-use crate::ir::{Atomic, Function, Op, Type, Val};
+use super::{ARGUMENT, Lower, Value, err, syntax, type_name};
+use crate::ir::{Atomic, Function, Op, Shape, Type, Val};
 use rustc_hash::FxHashMap as HashMap;
 use syn::{Expr, ExprLit, ItemFn, Lit, Pat, Result, ReturnType};
 
@@ -18,12 +18,6 @@ impl Lower<'_> {
             return self.inline(f, &args, c);
         }
         let in_order = self.b.in_order;
-        let vec3 = |l: &mut Self, e: &Expr| match l.expr(e)? {
-            Value::Vec3(v) => Ok(v),
-            Value::IVec3(v) if !in_order => Ok(v),
-            _ if in_order => err(e, "expected a Vec3 (three integers become one as `s as Vec3`)"),
-            _ => err(e, "expected a Vec3"),
-        };
         let scalar = |op: Op, l: &mut Self| Ok(Value::Scalar(l.b.real_op(op)));
         match (name.as_str(), args.as_slice()) {
             ("stop_gradient", [x]) if !in_order => self.stop_gradient(x),
@@ -70,33 +64,38 @@ impl Lower<'_> {
                 scalar(Op::Select(first, x, y), self)
             }
             ("dot", [a, b]) => {
-                let (a, b) = (vec3(self, a)?, vec3(self, b)?);
-                Ok(Value::Scalar(self.dot3(a, b)))
+                let a = self.vector(a, None)?;
+                let b = self.vector(b, Some(a.len()))?;
+                Ok(Value::Scalar(self.dot(&a, &b)))
             }
             ("length", [a]) => {
-                let a = vec3(self, a)?;
-                let square = self.dot3(a, a);
+                let a = self.vector(a, None)?;
+                let square = self.dot(&a, &a);
                 scalar(Op::Sqrt(square), self)
             }
             ("cross", [a, b]) => {
-                let (a, b) = (vec3(self, a)?, vec3(self, b)?);
-                Ok(Value::Vec3([(1, 2), (2, 0), (0, 1)].map(|(p, q)| {
+                let (a, b) = (self.vector(a, Some(3))?, self.vector(b, Some(3))?);
+                let product = [(1, 2), (2, 0), (0, 1)].map(|(p, q)| {
                     let (x, y) = (self.b.real_op(Op::Mul(a[p], b[q])), self.b.real_op(Op::Mul(a[q], b[p])));
                     self.b.real_op(Op::Sub(x, y))
-                })))
+                });
+                Ok(Value::Tensor(Shape::Vector(3), product.to_vec()))
             }
-            ("vec3", [x, y, z]) => Ok(Value::Vec3([self.real(x)?, self.real(y)?, self.real(z)?])),
-            ("mat3", [x, y, z]) => {
-                let rows = [vec3(self, x)?, vec3(self, y)?, vec3(self, z)?];
-                Ok(Value::Mat3(std::array::from_fn(|k| rows[k / 3][k % 3])))
+            ("vec2", [_, _]) | ("vec3", [_, _, _]) | ("vec4", [_, _, _, _]) => {
+                let components = args.iter().map(|x| self.real(x)).collect::<Result<_>>()?;
+                Ok(Value::Tensor(Shape::Vector(args.len()), components))
             }
-            ("row", [m, Expr::Lit(ExprLit { lit: Lit::Int(n), .. })]) => {
-                let Value::Mat3(a) = self.expr(m)? else { return err(m, "expected a Mat3") };
-                let n: usize = n.base10_parse()?;
-                if n > 2 {
-                    return err(c, "a Mat3 has rows 0, 1 and 2");
-                }
-                Ok(Value::Vec3([a[3 * n], a[3 * n + 1], a[3 * n + 2]]))
+            ("mat2", [_, _]) | ("mat3", [_, _, _]) => {
+                let n = args.len();
+                let rows = args.iter().map(|x| self.vector(x, Some(n))).collect::<Result<Vec<_>>>()?;
+                Ok(Value::Tensor(Shape::Matrix(n), rows.concat()))
+            }
+            ("row", [m, n @ Expr::Lit(ExprLit { lit: Lit::Int(_), .. })]) => {
+                let m = match self.expr(m)? {
+                    m @ Value::Tensor(Shape::Matrix(_), _) => m,
+                    _ => return err(m, "expected a matrix"),
+                };
+                self.part(&m, n, n)
             }
             (_, args) => match (Function::named(&name), args) {
                 (Some(f), [x]) => scalar(Op::Call(f, self.real(x)?), self),
@@ -116,7 +115,7 @@ impl Lower<'_> {
     fn stop_gradient(&mut self, x: &Expr) -> Result<Value> {
         let found = match x {
             Expr::Path(p) => p.path.get_ident().and_then(|name| match self.lookup(&name.to_string()) {
-                Some(Value::Sum(first, 1)) => self.found.get(&first).copied(),
+                Some(Value::Sum(first, Shape::Number)) => self.found.get(&first).copied(),
                 _ => None,
             }),
             _ => None,
@@ -125,10 +124,25 @@ impl Lower<'_> {
             return Ok(Value::Scalar(v));
         }
         match self.expr(x)? {
-            Value::Scalar(v) if self.b.ty(v) == Type::Real => Ok(Value::Scalar(self.b.real_op(Op::Stop(v)))),
-            Value::Vec3(v) => Ok(Value::Vec3(v.map(|v| self.b.real_op(Op::Stop(v))))),
-            Value::Mat3(v) => Ok(Value::Mat3(v.map(|v| self.b.real_op(Op::Stop(v))))),
-            _ => err(x, "only Real, Vec3 and Mat3 have derivatives"),
+            v if self.reals(&v).is_some() => Ok(v.with(|v| self.b.real_op(Op::Stop(v)))),
+            _ => err(x, "only reals, vectors and matrices have derivatives"),
+        }
+    }
+
+    /// The components of a vector, of so many where that is given.
+    fn vector(&mut self, e: &Expr, wanted: Option<usize>) -> Result<Vec<Val>> {
+        let in_order = self.b.in_order;
+        match self.expr(e)? {
+            Value::Tensor(Shape::Vector(n), v) if wanted.is_none_or(|wanted| wanted == n) => Ok(v),
+            Value::IVec3(v) if !in_order && wanted.is_none_or(|wanted| wanted == 3) => Ok(v.to_vec()),
+            v => {
+                let wanted = wanted.map_or("vector", |n| Shape::Vector(n).word());
+                let hint = match v {
+                    Value::IVec3(_) if in_order => " (three integers become one as `s as Vec3`)",
+                    _ => "",
+                };
+                err(e, format!("expected a {wanted}{hint}"))
+            }
         }
     }
 
@@ -152,16 +166,16 @@ impl Lower<'_> {
         let outer = std::mem::replace(&mut self.names, vec![HashMap::default()]);
         for ((arg, value), e) in f.sig.inputs.iter().zip(&values).zip(args) {
             let (id, ty) = syntax::argument(arg)?;
-            let fits = match (type_name(ty).as_str(), value) {
-                ("Real", Value::Scalar(v)) => self.b.ty(*v) == Type::Real,
-                ("i64", _) if !self.b.in_order => return err(ty, "an argument is Real, i32, Vec3 or Mat3"),
-                ("i32" | "i64", Value::Scalar(v)) => self.b.ty(*v) == Type::Int,
-                ("Vec3", Value::Vec3(_)) | ("Mat3", Value::Mat3(_)) => true,
-                ("Real" | "i32" | "i64" | "Vec3" | "Mat3", _) => false,
-                _ => return err(ty, "an argument is Real, i32, Vec3 or Mat3"),
+            let word = type_name(ty);
+            let fits = match Shape::named(&word) {
+                Some(shape) => self.reals(value).is_some_and(|(of, _)| of == shape),
+                None if word == "i32" || (word == "i64" && self.b.in_order) => {
+                    matches!(value, Value::Scalar(v) if self.b.ty(*v) == Type::Int)
+                }
+                None => return err(ty, ARGUMENT),
             };
             if !fits {
-                return err(e, format!("`{name}` takes a {} here", type_name(ty)));
+                return err(e, format!("`{name}` takes a {word} here"));
             }
             self.bind(id.ident.to_string(), value.clone());
         }

@@ -2,7 +2,7 @@
 //! the kernel runs.
 
 use super::{Lower, Value, err};
-use crate::ir::{Kind, Op, ParamId, Query, Range, Role, Type};
+use crate::ir::{Kind, Op, ParamId, Query, Range, Role, Shape, Type};
 use quote::ToTokens;
 use syn::{Error, Expr, ExprForLoop, ExprMethodCall, Result};
 
@@ -157,7 +157,9 @@ impl Lower<'_> {
                 _ => Err(wrong_position(e)),
             };
         }
-        let Value::Vec3(components) = self.expr(e)? else { return Err(wrong_position(e)) };
+        let Value::Tensor(Shape::Vector(3), components) = self.expr(e)? else {
+            return Err(wrong_position(e));
+        };
         let mut arrays = components.iter().enumerate().map(|(n, v)| match *self.b.op(*v) {
             Op::Load { param, role: Role::VALUE, row: Some(row), component, channel: None }
                 if component == n && self.is_row(row) =>

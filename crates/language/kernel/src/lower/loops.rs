@@ -15,7 +15,7 @@ impl Lower<'_> {
         of: usize,
     ) -> Result<()> {
         let Expr::Index(ix) = &*a.left else { unreachable!("the left side was an index") };
-        let Kind::Output { dim: Some(dim), components, width: None } = self.params[param].kind else {
+        let Kind::Output { dim: Some(dim), width: None, .. } = self.params[param].kind else {
             return err(&a.left, "this output is one element: `*output += …`");
         };
         self.check_row(dim, row, &ix.index)?;
@@ -29,7 +29,8 @@ impl Lower<'_> {
             return err(a, "this output is written twice: only one of the two would count");
         }
         let value = self.expr(&a.right)?;
-        for (component, value) in self.components(&value, components, &a.right)?.into_iter().enumerate() {
+        let value = self.components(&value, self.params[param].element, &a.right)?;
+        for (component, value) in value.into_iter().enumerate() {
             let (role, row, channel) = (Role::VALUE, Some(row), None);
             self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
         }
@@ -38,7 +39,7 @@ impl Lower<'_> {
 
     /// `m = max(m, x)`, in a loop.
     pub(super) fn seek(&mut self, a: &syn::ExprAssign, name: &str, negative: bool, x: &Expr) -> Result<()> {
-        let Some(Value::Sum(first, 1)) = self.lookup(name) else {
+        let Some(Value::Sum(first, Shape::Number)) = self.lookup(name) else {
             return err(&a.left, format!("`{name}` is not a Real that may change: `let mut {name} = …`"));
         };
         if self.loops.last().is_some_and(|l| l.mesh) {
@@ -88,7 +89,7 @@ impl Lower<'_> {
         let mut sought = vec![];
         for (name, negative, span) in extremes {
             let top = self.names.last().expect("a block is open").get(&name).cloned();
-            let Some(Value::Sum(first, 1)) = top else { continue };
+            let Some(Value::Sum(first, Shape::Number)) = top else { continue };
             if sought.iter().any(|s: &(String, _, _, _, _)| s.0 == name) {
                 return Err(Error::new(
                     span,

@@ -1,7 +1,7 @@
 //! Loops over the nodes of a mesh around a point, and the numbers of its waves.
 
 use super::{Block, Loop, Lower, Value, err, syntax};
-use crate::ir::{Array, Kind, OfWave, Op, Range, Stmt, Type};
+use crate::ir::{Array, Kind, OfWave, Op, Range, Shape, Stmt, Type};
 use rustc_hash::FxHashMap as HashMap;
 use syn::Result;
 
@@ -24,7 +24,7 @@ impl Lower<'_> {
         }
         let system = self.index(of)?;
         self.check_row(systems, system, of)?;
-        let Value::Vec3(u) = self.expr(point)? else {
+        let Value::Tensor(Shape::Vector(3), u) = self.expr(point)? else {
             return err(point, "expected the fractional coordinates, a Vec3");
         };
         let at = [0, 1, 2].map(|axis| {

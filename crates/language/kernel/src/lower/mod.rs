@@ -13,7 +13,7 @@ mod parameters;
 mod stmt;
 mod syntax;
 
-use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Op, Param, ParamId, Template, Type, Val};
+use crate::ir::{Acc, Body, Dim, Kernel, Kind, LoopId, Op, Param, ParamId, Shape, Template, Type, Val};
 use quote::ToTokens;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::collections::BTreeMap;
@@ -105,19 +105,19 @@ fn check_function(f: &ItemFn, funcs: &Functions<'_>, no_adjoint: bool) -> Result
     l.b.in_order = no_adjoint;
     for arg in &f.sig.inputs {
         let (name, ty) = syntax::argument(arg)?;
-        let mut real = || {
+        let mut real = |_| {
             let p = l.params.len();
-            l.params.push(Param { name: String::new(), kind: Kind::Scalar, in_out: false });
+            let (kind, element) = (Kind::Scalar, Shape::Number);
+            l.params.push(Param { name: String::new(), kind, element, in_out: false });
             l.b.real_op(Op::Scalar(p))
         };
-        let value = match type_name(ty).as_str() {
-            "Real" => Value::Scalar(real()),
-            "Vec3" => Value::Vec3(std::array::from_fn(|_| real())),
-            "Mat3" => Value::Mat3(std::array::from_fn(|_| real())),
-            "i32" | "i64" if no_adjoint || type_name(ty) == "i32" => {
+        let word = type_name(ty);
+        let value = match Shape::named(&word) {
+            Some(shape) => Value::of(shape, (0..shape.components()).map(&mut real).collect()),
+            None if word == "i32" || (no_adjoint && word == "i64") => {
                 Value::Scalar(l.b.op_value(Op::IntScalar(0)))
             }
-            _ => return err(ty, "an argument is Real, i32, Vec3 or Mat3"),
+            None => return err(ty, ARGUMENT),
         };
         l.bind(name.ident.to_string(), value);
     }
@@ -187,6 +187,9 @@ struct Functions<'a> {
     derivatives: BTreeMap<String, &'a ItemFn>,
 }
 
+/// The types of a function's arguments.
+const ARGUMENT: &str = "an argument is Real, i32, Vec2, Vec3, Vec4, Mat2 or Mat3";
+
 fn err<T>(at: &impl ToTokens, message: impl std::fmt::Display) -> Result<T> {
     Err(Error::new_spanned(at, message))
 }
@@ -195,14 +198,14 @@ fn err<T>(at: &impl ToTokens, message: impl std::fmt::Display) -> Result<T> {
 #[derive(Clone, Debug)]
 enum Value {
     Scalar(Val),
-    Vec3([Val; 3]),
-    Mat3([Val; 9]),
+    /// The components of a vector or a matrix of reals.
+    Tensor(Shape, Vec<Val>),
     /// Three integers; reals where they have to be differentiated.
     IVec3([Val; 3]),
     /// A variable of a kernel without adjoint: the first of its accumulators, and the value it began with.
     Variable(Acc, Box<Value>),
-    /// An accumulator of 1 or 3 components.
-    Sum(Acc, usize),
+    /// The first of the accumulators of a sum of reals, vectors or matrices.
+    Sum(Acc, Shape),
     /// The elements of a local array: values, or sums where it is `let mut`.
     Array(Vec<Value>),
     /// A sum for each channel of a dimension.
@@ -211,12 +214,20 @@ enum Value {
 }
 
 impl Value {
+    /// The value of a shape that has these components.
+    fn of(shape: Shape, components: Vec<Val>) -> Self {
+        match shape {
+            Shape::Number => Self::Scalar(components[0]),
+            _ => Self::Tensor(shape, components),
+        }
+    }
+
     /// The numbers of a value.
     fn parts(&self) -> Vec<Val> {
         match self {
             Self::Scalar(v) => vec![*v],
-            Self::Vec3(v) | Self::IVec3(v) => v.to_vec(),
-            Self::Mat3(v) => v.to_vec(),
+            Self::IVec3(v) => v.to_vec(),
+            Self::Tensor(_, v) => v.clone(),
             _ => vec![],
         }
     }
@@ -225,9 +236,8 @@ impl Value {
     fn with(&self, mut number: impl FnMut(Val) -> Val) -> Self {
         match self {
             Self::Scalar(v) => Self::Scalar(number(*v)),
-            Self::Vec3(v) => Self::Vec3(v.map(number)),
             Self::IVec3(v) => Self::IVec3(v.map(number)),
-            Self::Mat3(v) => Self::Mat3(v.map(number)),
+            Self::Tensor(shape, v) => Self::Tensor(*shape, v.iter().map(|v| number(*v)).collect()),
             other => other.clone(),
         }
     }
@@ -438,13 +448,19 @@ impl Lower<'_> {
         parameters::dimension(&mut self.dims, name)
     }
 
-    fn load(&mut self, param: ParamId, row: Option<Val>, components: usize) -> Value {
-        let (role, channel) = (crate::ir::Role::VALUE, None);
-        let mut at = |component| self.b.real_op(Op::Load { param, role, row, component, channel });
-        match components {
-            1 => Value::Scalar(at(0)),
-            3 => Value::Vec3([0, 1, 2].map(at)),
-            _ => Value::Mat3([0, 1, 2, 3, 4, 5, 6, 7, 8].map(at)),
+    /// An element of an array of reals.
+    fn load(&mut self, param: ParamId, row: Option<Val>) -> Value {
+        let (role, channel, shape) = (crate::ir::Role::VALUE, None, self.params[param].element);
+        let at = |component| self.b.real_op(Op::Load { param, role, row, component, channel });
+        Value::of(shape, (0..shape.components()).map(at).collect())
+    }
+
+    /// The shape of a value of reals, and its components; none where it is something else.
+    fn reals(&self, v: &Value) -> Option<(Shape, Vec<Val>)> {
+        match v {
+            Value::Scalar(v) if self.b.ty(*v) == Type::Real => Some((Shape::Number, vec![*v])),
+            Value::Tensor(shape, v) => Some((*shape, v.clone())),
+            _ => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Operators, on numbers, vectors and matrices.
 
 use super::{Lower, Value, err};
+use crate::ir::Shape::{Matrix, Vector};
 use crate::ir::{Compare, IntegerOp, Op, Type, Val};
 use syn::{BinOp, Result};
 
@@ -51,7 +52,7 @@ impl Lower<'_> {
         at: &syn::ExprBinary,
     ) -> Result<Value> {
         use IntegerOp::{Add, Div, Mul, Sub};
-        use Value::{IVec3, Mat3, Scalar, Vec3};
+        use Value::{IVec3, Scalar, Tensor};
         if let Some(same) = self.same_row(op, l, r) {
             return Ok(Scalar(same));
         }
@@ -64,28 +65,26 @@ impl Lower<'_> {
         let Some(Operation::Arithmetic(op)) = operation else { return self.mismatch(l, r, at) };
         let is_real = |l: &Self, v: &Val| l.b.ty(*v) == Type::Real;
         Ok(match (op, l, r) {
-            (Add, Vec3(a), Vec3(b)) => Vec3(self.zip(*a, *b, Op::Add)),
-            (Sub, Vec3(a), Vec3(b)) => Vec3(self.zip(*a, *b, Op::Sub)),
-            (Add, Mat3(a), Mat3(b)) => Mat3(self.zip(*a, *b, Op::Add)),
-            (Sub, Mat3(a), Mat3(b)) => Mat3(self.zip(*a, *b, Op::Sub)),
+            (Add, Tensor(of, a), Tensor(other, b)) if of == other => Tensor(*of, self.zip(a, b, Op::Add)),
+            (Sub, Tensor(of, a), Tensor(other, b)) if of == other => Tensor(*of, self.zip(a, b, Op::Sub)),
             (Add | Sub, IVec3(a), IVec3(b)) if self.b.in_order => {
-                IVec3(self.zip(*a, *b, |x, y| Op::Integers(op, x, y)))
+                IVec3(std::array::from_fn(|k| self.b.op_value(Op::Integers(op, a[k], b[k]))))
             }
-            (Mul, v @ (Vec3(_) | Mat3(_)), Scalar(s)) | (Mul, Scalar(s), v @ (Vec3(_) | Mat3(_)))
-                if is_real(self, s) =>
-            {
+            (Mul, v @ Tensor(..), Scalar(s)) | (Mul, Scalar(s), v @ Tensor(..)) if is_real(self, s) => {
                 v.with(|x| self.b.real_op(Op::Mul(x, *s)))
             }
-            (Div, Vec3(a), Scalar(s)) if is_real(self, s) => Vec3(self.quotients(*a, *s)),
+            (Div, Tensor(of, a), Scalar(s)) if is_real(self, s) => Tensor(*of, self.quotients(a, *s)),
             // A row vector times a matrix: the rows of a cell are its lattice vectors.
-            (Mul, Vec3(a) | IVec3(a), Mat3(m)) => {
-                let a = a.map(|x| if is_real(self, &x) { x } else { self.b.real_op(Op::FromInt(x)) });
-                Vec3([0, 1, 2].map(|c| self.dot3(a, [m[c], m[3 + c], m[6 + c]])))
+            (Mul, Tensor(Vector(n), a), Tensor(Matrix(rows), m)) if n == rows => {
+                Tensor(Vector(*n), self.row_times(a, m))
             }
-            (Mul, Mat3(a), Mat3(m)) => Mat3([0, 1, 2, 3, 4, 5, 6, 7, 8].map(|k| {
-                let (r, c) = (k / 3, k % 3);
-                self.dot3([a[3 * r], a[3 * r + 1], a[3 * r + 2]], [m[c], m[3 + c], m[6 + c]])
-            })),
+            (Mul, IVec3(a), Tensor(Matrix(3), m)) => {
+                let a = a.map(|x| if is_real(self, &x) { x } else { self.b.real_op(Op::FromInt(x)) });
+                Tensor(Vector(3), self.row_times(&a, m))
+            }
+            (Mul, Tensor(Matrix(n), a), Tensor(Matrix(rows), m)) if n == rows => {
+                Tensor(Matrix(*n), a.chunks(*n).flat_map(|row| self.row_times(row, m)).collect())
+            }
             _ => return self.mismatch(l, r, at),
         })
     }
@@ -100,7 +99,7 @@ impl Lower<'_> {
             (Type::Real, Type::Real, Arithmetic(Add)) => Op::Add(a, b),
             (Type::Real, Type::Real, Arithmetic(Sub)) => Op::Sub(a, b),
             (Type::Real, Type::Real, Arithmetic(Mul)) => Op::Mul(a, b),
-            (Type::Real, Type::Real, Arithmetic(Div)) => return Some(self.quotients([a], b)[0]),
+            (Type::Real, Type::Real, Arithmetic(Div)) => return Some(self.quotients(&[a], b)[0]),
             (Type::Real, Type::Real, Comparison(Compare::Lt, _)) => Op::Lt(a, b),
             (Type::Real, Type::Real, Comparison(Compare::Le, _)) => Op::Le(a, b),
             (Type::Real, Type::Real, Comparison(Compare::Eq, _)) => Op::Eq(a, b),
@@ -136,12 +135,12 @@ impl Lower<'_> {
         Some(self.b.op_value(op))
     }
 
-    fn quotients<const N: usize>(&mut self, a: [Val; N], b: Val) -> [Val; N] {
+    fn quotients(&mut self, a: &[Val], b: Val) -> Vec<Val> {
         if self.b.in_order {
-            return a.map(|x| self.b.real_op(Op::Div(x, b)));
+            return a.iter().map(|x| self.b.real_op(Op::Div(*x, b))).collect();
         }
         let inverse = self.b.real_op(Op::Recip(b));
-        a.map(|x| self.b.real_op(Op::Mul(x, inverse)))
+        a.iter().map(|x| self.b.real_op(Op::Mul(*x, inverse))).collect()
     }
 
     pub(super) fn mismatch(&self, l: &Value, r: &Value, at: &syn::ExprBinary) -> Result<Value> {
@@ -156,7 +155,7 @@ impl Lower<'_> {
             (true, false) => {
                 let message = format!(
                     "this operator does not take {} and {}: there are + - * / and comparisons on Real and on integers, % & | ^ << >> \
-                     on integers, && || & | ^ on conditions, + - on Vec3, IVec3 and Mat3 and their products (Real and integers do not \
+                     on integers, && || & | ^ on conditions, + - on vectors and matrices of one type and their products (Real and integers do not \
                      mix: write `n as Real`, `1.0`); powers are `pow(x, 6)`",
                     self.type_of(l),
                     self.type_of(r)
@@ -166,7 +165,7 @@ impl Lower<'_> {
             (false, false) => err(
                 at,
                 "the operands do not fit this operator: there are + - * / < <= > >= == on Real, + - * < > == on i32, && || \
-                 on conditions, + - on Vec3 and Mat3 and their products (Real and i32 do not mix: write `n as Real`, `1.0`); \
+                 on conditions, + - on vectors and matrices of one type and their products (Real and i32 do not mix: write `n as Real`, `1.0`); \
                  powers are `pow(x, 6)`",
             ),
         }
@@ -193,13 +192,20 @@ impl Lower<'_> {
         }
     }
 
-    fn zip<const N: usize>(&mut self, a: [Val; N], b: [Val; N], op: impl Fn(Val, Val) -> Op) -> [Val; N] {
-        std::array::from_fn(|k| self.b.op_value(op(a[k], b[k])))
+    fn zip(&mut self, a: &[Val], b: &[Val], op: impl Fn(Val, Val) -> Op) -> Vec<Val> {
+        a.iter().zip(b).map(|(x, y)| self.b.op_value(op(*x, *y))).collect()
     }
 
-    pub(super) fn dot3(&mut self, a: [Val; 3], b: [Val; 3]) -> Val {
-        let [x, y, z] = self.zip(a, b, Op::Mul);
-        let xy = self.b.real_op(Op::Add(x, y));
-        self.b.real_op(Op::Add(xy, z))
+    /// The product of two vectors.
+    pub(super) fn dot(&mut self, a: &[Val], b: &[Val]) -> Val {
+        let products = self.zip(a, b, Op::Mul);
+        products.into_iter().reduce(|sum, x| self.b.real_op(Op::Add(sum, x))).expect("components")
+    }
+
+    /// The product of a row vector and a square matrix.
+    fn row_times(&mut self, row: &[Val], m: &[Val]) -> Vec<Val> {
+        let n = row.len();
+        let column = |c: usize| m[c..].iter().step_by(n).copied().collect::<Vec<_>>();
+        (0..n).map(|c| self.dot(row, &column(c))).collect()
     }
 }

@@ -2,18 +2,18 @@
 
 use super::grid::{Grids, check_rows, is_grid};
 use super::{Lower, Value, err, syntax, type_name};
-use crate::ir::{Dim, Kind, Op, Param, ParamId};
+use crate::ir::{Dim, Kind, Op, Param, ParamId, Shape};
 use quote::ToTokens;
 use syn::{FnArg, Result};
 
-const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&Vec3`, `&Mat3` (one element), \
-     `&[T; Dim]` with T = Real, Vec3, Mat3, IVec3 or i32 (one per row), `&[[Real; Feature]; Dim]` (channels for each row, or a table over the elements of maps), \
-     `&mut [Real; Dim]`, `&mut [Vec3; Dim]`, `&mut [Mat3; Dim]`, `&mut [[Real; Feature]; Dim]`, `&mut Real` (outputs), \
+const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&T` (one element) and \
+     `&[T; Dim]` (one per row) with T = Real, Vec2, Vec3, Vec4, Mat2 or Mat3, `&[IVec3; Dim]`, `&[i32; Dim]`, `&[[Real; Feature]; Dim]` (channels for each row, or a table over the elements of maps), \
+     `&mut T`, `&mut [T; Dim]`, `&mut [[Real; Feature]; Dim]` (outputs), \
      `&Batch<Rows, Systems>`, `&Pairs<Rows>`, `&Pairs<Rows, Columns, Entries>`, `&HashGrid<Rows, Points>`, `&Map<Rows, Into>`, \
      `&Mesh<Systems, Nodes>`, `&Mesh<Systems, Nodes, Waves>`; T may be `Zero<T>`";
 
-const WITHOUT_ADJOINT: &str = "one of: `Real` or `i32` (attributes), `&Real`, `&Vec3`, `&Mat3` (one element), `&[T; \
-     Dim]` with T = Real, Vec3, Mat3, IVec3, i32 or i64 (one per row), `&mut [T; Dim]` and `&mut T` with these but IVec3 \
+const WITHOUT_ADJOINT: &str = "one of: `Real` or `i32` (attributes), `&T` (one element) and `&[T; \
+     Dim]` (one per row) with T = Real, Vec2, Vec3, Vec4, Mat2, Mat3, IVec3, i32 or i64, `&mut [T; Dim]` and `&mut T` with these but IVec3 \
      (outputs; `&mut [InOut<T>; Dim]` and `&mut InOut<T>` where they hold old values), `&Batch<Rows, Systems>`, \
      `&Pairs<Rows>`, `&Pairs<Rows, Columns, Entries>`, `&HashGrid<Rows, Points>`, `&Map<Rows, Into>`";
 
@@ -23,7 +23,7 @@ pub(super) fn declared(
     grids: &mut Grids,
     name: &syn::PatIdent,
     ty: &syn::Type,
-    kind: Kind,
+    (kind, element): (Kind, Shape),
 ) -> Result<ParamId> {
     let same = params.iter().filter(|p| p.kind == kind).count();
     match kind {
@@ -33,7 +33,7 @@ pub(super) fn declared(
         Kind::IntScalar if same == 4 => return err(name, "a kernel has at most 4 integer attributes"),
         _ => {}
     }
-    params.push(Param { name: name.ident.to_string(), kind, in_out: is_in_out(ty) });
+    params.push(Param { name: name.ident.to_string(), kind, element, in_out: is_in_out(ty) });
     if is_grid(ty) {
         grids.declare(params.len() - 1, &name.ident);
     }
@@ -99,7 +99,7 @@ pub(super) fn structure(dims: &mut Vec<String>, path: &syn::TypePath) -> Result<
 impl Lower<'_> {
     pub(super) fn parameter(&mut self, arg: &FnArg) -> Result<()> {
         let (name, ty) = syntax::parameter(arg)?;
-        let kind = self.parameter_kind(ty)?;
+        let (kind, element) = self.parameter_kind(ty)?;
         if self.lookup(&name.ident.to_string()).is_some() {
             return err(name, format!("there are two parameters `{}`", name.ident));
         }
@@ -113,18 +113,18 @@ impl Lower<'_> {
             );
             return err(ty, message);
         }
-        let id = declared(&mut self.params, &mut self.grids, name, ty, kind)?;
+        let id = declared(&mut self.params, &mut self.grids, name, ty, (kind, element))?;
         let value = match kind {
             Kind::Scalar => Value::Scalar(self.b.real_op(Op::Scalar(id))),
             Kind::IntScalar => Value::Scalar(self.b.op_value(Op::IntScalar(id))),
-            Kind::Real { dim: None, components, .. } => self.load(id, None, components),
+            Kind::Real { dim: None, .. } => self.load(id, None),
             _ => Value::Param(id),
         };
         self.names[0].insert(name.ident.to_string(), value);
         Ok(())
     }
 
-    fn parameter_kind(&mut self, ty: &syn::Type) -> Result<Kind> {
+    fn parameter_kind(&mut self, ty: &syn::Type) -> Result<(Kind, Shape)> {
         let in_order = self.b.in_order;
         let wrong = || {
             if in_order {
@@ -139,8 +139,8 @@ impl Lower<'_> {
             );
         }
         match type_name(ty).as_str() {
-            "Real" => return Ok(Kind::Scalar),
-            "i32" => return Ok(Kind::IntScalar),
+            "Real" => return Ok((Kind::Scalar, Shape::Number)),
+            "i32" => return Ok((Kind::IntScalar, Shape::Number)),
             _ => {}
         }
         let syn::Type::Reference(reference) = ty else { return wrong() };
@@ -151,14 +151,14 @@ impl Lower<'_> {
                 if let syn::Type::Array(channels) = &*array.elem
                     && !in_order
                 {
-                    return self.channels_of(array, channels, rows, output);
+                    return Ok((self.channels_of(array, channels, rows, output)?, Shape::Number));
                 }
                 (&*array.elem, Some(rows))
             }
             syn::Type::Path(path) => match structure(&mut self.dims, path)? {
                 Some(Kind::Mesh { .. }) if in_order => return wrong(),
                 Some(_) if output => return wrong(),
-                Some(kind) => return Ok(kind),
+                Some(kind) => return Ok((kind, Shape::Number)),
                 None => (&*reference.elem, None),
             },
             _ => return wrong(),
@@ -180,20 +180,24 @@ impl Lower<'_> {
                 "a zero is there for its derivatives, and this kernel has none: leave it out",
             );
         }
-        let components = match of {
-            "Real" | "i32" | "i64" => 1,
-            "Vec3" | "IVec3" => 3,
-            "Mat3" => 9,
-            _ => return wrong(),
+        let shape = match of {
+            "i32" | "i64" => Shape::Number,
+            "IVec3" => Shape::Vector(3),
+            of => match Shape::named(of) {
+                Some(shape) => shape,
+                None => return wrong(),
+            },
         };
-        Ok(match (of, dim) {
+        let components = shape.components();
+        let kind = match (of, dim) {
             ("i32" | "IVec3", Some(dim)) if !output && !zero => Kind::Ints { dim, components },
             ("i32" | "i64", _) if in_order => Kind::Integers { dim, components, wide: of == "i64", output },
             ("i32" | "i64" | "IVec3", _) => return wrong(),
             _ if zero && (output || dim.is_none()) => return wrong(),
             _ if output => Kind::Output { dim, components, width: None },
             _ => Kind::Real { dim, components, zero, width: None },
-        })
+        };
+        Ok((kind, shape))
     }
 
     /// The kind of `&[[Real; Feature]; Dim]`.

@@ -2,7 +2,7 @@
 
 use super::loops::extreme;
 use super::{Block, Lower, Value, err, syntax, type_name};
-use crate::ir::{Acc, Kind, Op, Role, Stmt, Type, Val};
+use crate::ir::{Acc, Kind, Op, Role, Shape, Stmt, Type, Val};
 use quote::ToTokens;
 use rustc_hash::FxHashMap as HashMap;
 use syn::{BinOp, Expr, Pat, Result};
@@ -121,20 +121,16 @@ impl Lower<'_> {
     }
 
     pub(super) fn declare(&mut self, initial: Value, at: &Expr) -> Result<Value> {
-        let components = match &initial {
-            Value::Scalar(v) if self.b.ty(*v) == Type::Real => vec![*v],
-            Value::Vec3(v) => v.to_vec(),
-            Value::Array(elements) => {
-                let sums = elements.iter().map(|v| self.declare(v.clone(), at)).collect::<Result<_>>()?;
-                return Ok(Value::Array(sums));
-            }
-            _ => {
-                return err(
-                    at,
-                    "`let mut` declares a sum, of Real or Vec3: an integer or condition that changes cannot be \
-                     replayed backwards",
-                );
-            }
+        if let Value::Array(elements) = initial {
+            let sums = elements.into_iter().map(|v| self.declare(v, at)).collect::<Result<_>>()?;
+            return Ok(Value::Array(sums));
+        }
+        let Some((shape, components)) = self.reals(&initial) else {
+            return err(
+                at,
+                "`let mut` declares a sum, of reals, vectors or matrices: an integer or condition that changes cannot be \
+                 replayed backwards",
+            );
         };
         let first = self.b.new_acc();
         for (c, v) in components.iter().enumerate() {
@@ -143,7 +139,7 @@ impl Lower<'_> {
         }
         self.declared_in.insert(first, self.loops.len());
         self.blocks.last_mut().expect("a block is open").sums.insert(first, first);
-        Ok(Value::Sum(first, components.len()))
+        Ok(Value::Sum(first, shape))
     }
 
     /// The innermost open block that has a copy of a sum, and that copy.
@@ -189,16 +185,13 @@ impl Lower<'_> {
                 Type::Bool => "bool".into(),
                 Type::Index(d) => self.dim_name(d).to_string(),
             },
-            Value::Vec3(_) => "Vec3".into(),
-            Value::Mat3(_) => "Mat3".into(),
+            Value::Tensor(shape, _) | Value::Sum(_, shape) => shape.word().into(),
             Value::IVec3(_) => "IVec3".into(),
             Value::Variable(_, like) => self.type_of(like),
             Value::Array(elements) => match elements.first() {
                 Some(first) => format!("[{};{}]", self.type_of(first), elements.len()),
                 None => "an empty array".into(),
             },
-            Value::Sum(_, 3) => "Vec3".into(),
-            Value::Sum(..) => "Real".into(),
             Value::Param(_) | Value::Channels(..) => "a parameter".into(),
         }
     }
@@ -272,7 +265,7 @@ impl Lower<'_> {
             Expr::Path(p) => {
                 let name = p.path.require_ident()?.to_string();
                 match self.lookup(&name) {
-                    Some(Value::Sum(first, n)) => self.add_to_sum(first, n, &value, b),
+                    Some(Value::Sum(first, of)) => self.add_to_sum(first, of, &value, b),
                     _ => err(p, format!("`{name}` is not a sum: declare it with `let mut {name} = 0.0`")),
                 }
             }
@@ -283,11 +276,12 @@ impl Lower<'_> {
             }
             Expr::Index(ix) => {
                 match self.element(&b.left)? {
-                    Some(Value::Sum(first, n)) => return self.add_to_sum(first, n, &value, b),
+                    Some(Value::Sum(first, of)) => return self.add_to_sum(first, of, &value, b),
                     Some(_) => {
                         return err(
                             &b.left,
-                            "this is not a sum: the array is declared `let mut`, and added to by element",
+                            "this is not a sum: the array is declared `let mut`, and added to by element (a \
+                             vector as a whole)",
                         );
                     }
                     None => {}
@@ -303,8 +297,8 @@ impl Lower<'_> {
         }
     }
 
-    fn add_to_sum(&mut self, first: Acc, n: usize, value: &Value, b: &syn::ExprBinary) -> Result<()> {
-        let components = self.components(value, n, &b.right)?;
+    fn add_to_sum(&mut self, first: Acc, of: Shape, value: &Value, b: &syn::ExprBinary) -> Result<()> {
+        let components = self.components(value, of, &b.right)?;
         self.accumulate(first, &components);
         let outside = self.declared_in[&first];
         for l in &mut self.loops[outside..] {
@@ -320,8 +314,8 @@ impl Lower<'_> {
         value: Value,
         at: &syn::ExprBinary,
     ) -> Result<()> {
-        let (dim, components) = match self.params[param].kind {
-            Kind::Output { dim, components, width: None } => (dim, components),
+        let dim = match self.params[param].kind {
+            Kind::Output { dim, width: None, .. } => dim,
             Kind::Output { .. } => return err(&at.left, "this output has channels: `output[row][c] += …`"),
             _ => return err(&at.left, "this parameter is read-only: declare it `&mut`"),
         };
@@ -349,7 +343,8 @@ impl Lower<'_> {
             }
             (None, Some(_)) => return err(&at.left, "this output is one element: `*output += …`"),
         }
-        for (component, value) in self.components(&value, components, &at.right)?.into_iter().enumerate() {
+        let value = self.components(&value, self.params[param].element, &at.right)?;
+        for (component, value) in value.into_iter().enumerate() {
             let (role, channel) = (Role::VALUE, None);
             self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
         }
@@ -381,8 +376,8 @@ impl Lower<'_> {
             return self.assign_channel(a, ix);
         }
         let param = self.param_named(&ix.expr)?;
-        let (dim, components) = match self.params[param].kind {
-            Kind::Output { dim, components, width: None } => (dim, components),
+        let dim = match self.params[param].kind {
+            Kind::Output { dim, width: None, .. } => dim,
             Kind::Output { .. } => return err(&ix.expr, "this output has channels: `output[row][c] = …`"),
             _ => return err(&ix.expr, "this parameter is read-only: declare it `&mut`"),
         };
@@ -406,7 +401,8 @@ impl Lower<'_> {
             return err(a, "this output was already written: its first value would be lost");
         }
         let value = self.expr(&a.right)?;
-        for (component, value) in self.components(&value, components, &a.right)?.into_iter().enumerate() {
+        let value = self.components(&value, self.params[param].element, &a.right)?;
+        for (component, value) in value.into_iter().enumerate() {
             let (role, channel) = (Role::VALUE, None);
             self.b.push(Stmt::Store { param, role, component, channel, value });
         }

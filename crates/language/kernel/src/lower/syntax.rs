@@ -2,7 +2,6 @@
 
 use super::err;
 use crate::ir::Function;
-use quote::ToTokens;
 use syn::{BinOp, Expr, FnArg, ItemFn, Pat, PatIdent, Result, ReturnType, Type, UnOp};
 
 /// The name of a kernel's index, its dimension, and the other parameters.
@@ -101,7 +100,7 @@ pub(super) fn no_function(name: &str, args: usize, own: &str) -> String {
     let named = Function::NAMED.map(|f| f.0).join(" ");
     format!(
         "there is no function `{name}` with {args} argument(s): {}builtins are sqrt {named} pow atan atan2 nearest abs min \
-         max dot cross length vec3 mat3 row {own}; others are `#[func]`s of this block",
+         max dot cross length vec2 vec3 vec4 mat2 mat3 row {own}; others are `#[func]`s of this block",
         instead(name)
     )
 }
@@ -111,17 +110,8 @@ pub(super) fn no_method(name: &syn::Ident, forms: &str) -> String {
     format!("{}{forms}", instead(&name.to_string()))
 }
 
-/// The error where a vector is indexed.
-pub(super) fn components(ix: &syn::ExprIndex) -> String {
-    let v = ix.expr.to_token_stream().to_string().replace(' ', "");
-    format!("the components of a vector have names: `{v}.x`, `{v}.y` and `{v}.z`")
-}
-
-/// The error where a matrix is indexed.
-pub(super) fn rows(ix: &syn::ExprIndex) -> String {
-    let m = ix.expr.to_token_stream().to_string().replace(' ', "");
-    format!("the rows of a matrix are `row({m}, 0)` to `row({m}, 2)`, and an element is `row({m}, 0).x`")
-}
+/// The error where a component is written.
+pub(super) const WHOLE: &str = "components are not assigned one by one: `v = vec3(x, y, z)`";
 
 /// Refuses `x ** 6`, which Rust reads as a product with `*6`.
 pub(super) fn check_power(b: &syn::ExprBinary) -> Result<()> {

@@ -48,16 +48,20 @@ fn accepted(statements: &str) {
 
 #[test]
 fn what_is_written_elsewhere_is_written_otherwise() {
-    value("«positions[i][0]»", "`positions[i].x`, `positions[i].y` and");
-    body("let d = positions[i]; let x = «d[0]»;", "`d.x`, `d.y` and `d.z`");
-    body("let mut d = positions[i]; let x = «d[0]»;", "`d.x`, `d.y` and `d.z`");
-    value("«cell[atoms.of(i)][0]»", "`row(cell[atoms.of(i)], 0).x`");
+    value("positions[i][«n»]", "the components of a vector and the rows of a matrix are told by constants");
+    value("positions[i][«3»]", "index 3 is out of range: the elements are 0 to 2");
     value("«norm(positions[i])»", "write `length(v)`");
     value("«positions[i].norm()»", "write `length(v)`");
     value("«g ** 6»", "`**` is not an operator: a power is `pow(x, 6)`");
     value("«g ^ 6»", "powers are `pow(x, 6)`");
     value("«g ^ 2.0»", "powers are `pow(x, 6)`");
     accepted("*one = 1.0; let a = n ^ 6; let b = g * *one;");
+    accepted(
+        "let mut d = positions[i]; d += positions[i]; let x = d[0] + positions[i][2] + cell[atoms.of(i)][1][2];",
+    );
+    accepted(
+        "let k = shifts[i][0] + 1; let m = n + shifts[i].y; let v = (vec2(g, g) * mat2(vec2(g, g), vec2(g, g)))[1];",
+    );
 }
 
 #[test]
@@ -121,7 +125,7 @@ fn numbers_have_one_type() {
     value("«if n > 0 { 1 } else { 1.0 }»", "both branches must be of one type, and these are i64 and Real");
     value("«if n > 0 { 1 }»", "an `if` used as a value has an `else`");
     value("«{ let y = 1; }»", "a block used as a value ends in an expression");
-    value("positions[i].«w»", "components are .x, .y and .z");
+    value("positions[i].«w»", "components of a Vec3 are .x, .y and .z");
 }
 
 #[test]
@@ -134,6 +138,8 @@ fn places_are_elements_of_arrays() {
     body("«energy» = 2.0;", "say which element of it: `energy[row] = …`");
     body("«total» += 2;", "say which element of it");
     body("let mut v = positions[i]; «v.x» = 1.0;", "components are not assigned one by one");
+    body("let mut v = positions[i]; «v[0]» = 1.0;", "components are not assigned one by one");
+    body("«force[i][0]» = 1.0;", "components are not assigned one by one");
     body("«energy[n] += 1.0»;", "another row may change this element in between");
     body("«counts[n] += 1»;", "`atomic_add(array[k], n)` for integers");
     body("«*total += 1»;", "another row may change this element in between");

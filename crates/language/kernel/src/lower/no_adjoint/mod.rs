@@ -209,7 +209,7 @@ impl Lower<'_> {
                 let value = self.expr(&a.right)?;
                 self.set(first, &like, &value, &a.right)
             }
-            Expr::Field(f) => err(f, "components are not assigned one by one: `v = vec3(x, y, z)`"),
+            Expr::Field(f) => err(f, syntax::WHOLE),
             left => {
                 // The value before the place, as in Rust.
                 let value = self.expr(&a.right)?;

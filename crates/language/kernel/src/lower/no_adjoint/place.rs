@@ -1,7 +1,7 @@
 //! Elements of arrays: which one is meant, and whether that was checked before.
 
-use super::{Lower, Value, err};
-use crate::ir::{Dim, Kind, Op, Param, ParamId, Stmt, Type, Val};
+use super::{Lower, Value, err, syntax};
+use crate::ir::{Dim, Kind, Op, Param, ParamId, Shape, Stmt, Type, Val};
 use syn::{Expr, Result, UnOp};
 
 /// An element of an array.
@@ -38,7 +38,9 @@ impl Lower<'_> {
         match e {
             Expr::Paren(p) => self.place(&p.expr),
             Expr::Index(ix) => {
-                self.check_indexed(ix)?;
+                if self.is_computed(&ix.expr) || self.element(&ix.expr)?.is_some() {
+                    return err(ix, syntax::WHOLE);
+                }
                 let param = self.param_named(&ix.expr)?;
                 let Some(dim) = self.params[param].kind.dim() else {
                     if self.params[param].kind.structure().is_some() {
@@ -91,7 +93,7 @@ impl Lower<'_> {
     /// The value of an element; of an output, of one that this row has written, or of its own in an in-out array.
     pub(in crate::lower) fn read_place(&mut self, at: Place, source: &Expr) -> Result<Value> {
         let other = self.other(at);
-        let Param { name, kind, in_out } = &self.params[at.param];
+        let Param { name, kind, in_out, .. } = &self.params[at.param];
         let is_held = other.is_none() && *in_out;
         if kind.is_output() && !is_held && !self.written.has(at.param, other) {
             let message = match other {
@@ -111,9 +113,7 @@ impl Lower<'_> {
         }
         let Place { param, row, .. } = at;
         Ok(match self.params[param].kind {
-            Kind::Real { components, .. } | Kind::Output { components, .. } => {
-                self.load(param, row, components)
-            }
+            Kind::Real { .. } | Kind::Output { .. } => self.load(param, row),
             Kind::Ints { components: 3, .. } => Value::IVec3(
                 [0, 1, 2].map(|component| self.b.op_value(Op::Element { param, row, component })),
             ),
@@ -132,12 +132,8 @@ impl Lower<'_> {
     }
 
     pub(super) fn store(&mut self, at: Place, value: &Value, source: &Expr) -> Result<()> {
-        let want = match self.params[at.param].kind {
-            Kind::Output { components: 1, .. } => "Real",
-            Kind::Output { components: 3, .. } => "Vec3",
-            Kind::Output { .. } => "Mat3",
-            _ => "i64",
-        };
+        let Param { kind, element, .. } = &self.params[at.param];
+        let want = if matches!(kind, Kind::Output { .. }) { element.word() } else { "i64" };
         let have = self.type_of(value);
         if want != have {
             let hint = conversion(want, &have);
@@ -156,7 +152,8 @@ pub(super) fn conversion(want: &str, have: &str) -> &'static str {
     match (want, have) {
         ("Real", "i64") => " (an integer becomes one as `n as Real`; a constant is `1.0`)",
         ("i64", "Real") => " (a real without its fraction is `x as i64`, after `floor(x)` rounded down)",
-        ("i64", "Vec3" | "Mat3" | "IVec3" | "bool") => "",
+        ("i64", "IVec3" | "bool") => "",
+        ("i64", have) if Shape::named(have).is_some() => "",
         ("i64", _) => " (the number of a row is `row as i64`)",
         _ => "",
     }

@@ -1,7 +1,7 @@
 //! Expressions: integers, branches that compute values, atomics.
 
 use super::{Lower, Value, err, syntax};
-use crate::ir::{Atomic, Compare, IntegerOp, Kind, Op, ParamId, Reason, Stmt, Type, Val};
+use crate::ir::{Atomic, Compare, IntegerOp, Kind, Op, ParamId, Reason, Shape, Stmt, Type, Val};
 use crate::lower::type_name;
 use syn::{BinOp, Expr, Result};
 
@@ -13,7 +13,9 @@ impl Lower<'_> {
             return err(&c.ty, "integers are 64-bit here: write `as i64` (arrays may have i32 elements)");
         }
         Ok(match (ty.as_str(), &v) {
-            ("Vec3", Value::IVec3(v)) => Value::Vec3(v.map(|x| self.b.real_op(Op::FromInt(x)))),
+            ("Vec3", Value::IVec3(v)) => {
+                Value::Tensor(Shape::Vector(3), v.map(|x| self.b.real_op(Op::FromInt(x))).to_vec())
+            }
             (_, Value::Scalar(x)) => match (ty.as_str(), self.b.ty(*x)) {
                 ("Real", Type::Int | Type::Index(_)) => Value::Scalar(self.b.real_op(Op::FromInt(*x))),
                 ("i64", Type::Real) => Value::Scalar(self.b.op_value(Op::ToInt(*x))),

@@ -15,7 +15,7 @@ use madelung_kernel::lower::{Options, Source, lower_block};
 use world::{difference, directed, moved, of_outputs, rms, world};
 
 /// The number of kernels.
-const KERNELS: u64 = 240;
+const KERNELS: u64 = 252;
 
 /// The number of worlds that are tried for a kernel. (The first one is tame for more than nine kernels of ten.)
 const WORLDS: u64 = 8;

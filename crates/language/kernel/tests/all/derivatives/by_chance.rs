@@ -21,7 +21,7 @@ fn kernels_by_chance() {
         }
         count += 1;
     }
-    assert_eq!(count, 240);
+    assert_eq!(count, 252);
     report("kernels_by_chance");
 }
 

@@ -6,6 +6,7 @@ mod by_chance;
 mod harness;
 mod mesh;
 mod patterns;
+mod shapes;
 mod shared;
 
 use crate::by_chance::world::param;

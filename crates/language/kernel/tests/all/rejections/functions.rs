@@ -1,17 +1,10 @@
 //! Functions that are called and functions that are defined.
 
-use super::{PARAMETERS, body, in_loop, refused, value};
+use super::{PARAMETERS, refused, value};
 
 /// Spellings of newcomers, and the ones that they are told to use.
 #[test]
 fn what_is_written_elsewhere_is_written_otherwise() {
-    let names = "`d.x`, `d.y` and `d.z`";
-    in_loop("let d = positions[j]; e += «d[0]»;", names);
-    body("let mut d = positions[i]; let x = «d[0]»;", names);
-    value("«positions[i][2]»", "`positions[i].x`, `positions[i].y` and");
-    in_loop("let d = shift; let x = «d[1]»;", names);
-    value("«(positions[i] + positions[i])[0]»", "the components of a vector have names");
-    value("«cell[atoms.of(i)][0]»", "an element is `row(cell[atoms.of(i)], 0).x`");
     value(
         "«norm(positions[i])»",
         "there is no function `norm` with 1 argument(s): write `length(v)`; builtins are",
@@ -45,7 +38,10 @@ fn functions_are_formulas() {
         "`f` calls itself",
     );
     function("#[func] fn f(x: Real) -> Real { «f(x)» }", "recursion has no end");
-    function("#[func] fn f(x: «f64») -> Real { x }", "an argument is Real, i32, Vec3 or Mat3");
+    function(
+        "#[func] fn f(x: «f64») -> Real { x }",
+        "an argument is Real, i32, Vec2, Vec3, Vec4, Mat2 or Mat3",
+    );
     function("#[func] fn f(«self») -> Real { 1.0 }", "a function has no `self`");
     function("#[func] fn f(«(x, y)»: Real) -> Real { x }", "an argument is a plain name");
     function("#[func] «fn f(x: Real) -> Real» { }", "a function is `let`s and one expression at the end");

@@ -70,10 +70,9 @@ fn a_loop_carries_nothing_but_sums() {
     in_loop("«e *= charges[j]»;", "only `+=` and `-=` change a sum");
     in_loop("«e /= charges[j]»;", "sum the logarithms");
     in_loop("«e %= charges[j]»;", "only `+=` and `-=` change a sum");
-    body("let mut m = «0»;", "`let mut` declares a sum, of Real or Vec3");
+    body("let mut m = «0»;", "`let mut` declares a sum, of reals, vectors or matrices");
     body("let mut m = «1.0 < 2.0»;", "an integer or condition that changes");
-    body("let mut m = «cell[atoms.of(i)]»;", "of Real or Vec3");
-    body("let mut m = «i»;", "of Real or Vec3");
+    body("let mut m = «i»;", "of reals, vectors or matrices");
 }
 
 #[test]
@@ -237,18 +236,29 @@ fn types_fit() {
     value("«charges[i] as f64»", "`n as Real`");
     value("«charges[i]» as Real", "expected an integer");
     value("sqrt(«n»)", "an integer becomes one as `n as Real`");
-    value("length(«charges[i]»)", "expected a Vec3");
-    value("row(«positions[i]», 1)", "expected a Mat3");
-    value("«row(cell[atoms.of(i)], 3)»", "a Mat3 has rows 0, 1 and 2");
+    value("length(«charges[i]»)", "expected a vector");
+    value("row(«positions[i]», 1)", "expected a matrix");
+    value("row(cell[atoms.of(i)], «3»)", "index 3 is out of range: the elements are 0 to 2");
     value("«row(cell[atoms.of(i)], n)»", "there is no function `row` with 2 argument(s)");
     value("«pow(g, 100)»", "write `pow(x, 100.0)`");
     value("pow(g, «n»)", "expected a Real");
     value("«charges[i]».x", "only vectors have components");
-    value("«positions[i].w»", "components are .x, .y and .z");
-    value("«positions[i].0»", "components are .x, .y and .z");
+    value("positions[i].«w»", "components of a Vec3 are .x, .y and .z");
+    value("positions[i].«0»", "components of a Vec3 are .x, .y and .z");
+    value("vec2(g, g).«z»", "components of a Vec2 are .x and .y");
+    value("«vec2(g, g) + positions[i]»", "the operands do not fit");
+    value("«vec2(g, g) * cell[atoms.of(i)]»", "the operands do not fit");
+    value("dot(positions[i], «vec2(g, g)»)", "expected a Vec3");
+    value("cross(«vec2(g, g)», positions[i])", "expected a Vec3");
+    value("mat2(vec2(g, g), «positions[i]»)", "expected a Vec2");
+    value("«vec4(g, g, g)»", "there is no function `vec4` with 3 argument(s)");
+    body("force[i] = «vec2(g, g)»;", "expected a Vec3");
     value("«if g > 1.0 { 1.0 }»", "`if c { a } else { b }`");
     value("«if g > 1.0 { let x = 2.0; x } else { 1.0 }»", "has one expression in each branch");
-    value("«if g > 1.0 { 1.0 } else { positions[i] }»", "both branches must be Real, or both Vec3");
+    value(
+        "«if g > 1.0 { 1.0 } else { positions[i] }»",
+        "both branches must be reals, or vectors or matrices of one type",
+    );
     value("«{ let x = 1.0; x }»", "a block used as a value holds one expression");
     body("let x: «i32» = g;", "this value is Real");
     body("let x: «Real» = 1;", "this value is i32");
@@ -382,16 +392,31 @@ fn some_patterns_have_no_transpose() {
 }
 
 #[test]
+fn components_are_told_by_constants() {
+    let range = "is out of range: the elements are 0 to";
+    let known = "is indexed by constants and by the variables of loops with constant bounds";
+    value("positions[i][«3»]", range);
+    value("vec2(g, g)[«2»]", range);
+    value("cell[atoms.of(i)][0][«3»]", range);
+    value("positions[i][«n»]", known);
+    value("«positions[i][0]»[0]", "this is a number");
+    in_loop("e += shift[«3»];", range);
+    in_loop("let d = positions[j]; for k in 0..n { e += d[«k»]; }", known);
+    body("«force[i][0]» = g;", "components are not assigned one by one");
+    body("let mut v = positions[i]; «v[0]» += g;", "added to by element (a vector as a whole)");
+}
+
+#[test]
 fn local_arrays_are_small_and_their_indices_known() {
     let range = "is out of range: the elements are 0 to 3";
-    let known = "a local array is indexed by constants and by the variables of loops with constant bounds";
+    let known = "is indexed by constants and by the variables of loops with constant bounds";
     body("let a = [0.0; 4]; let x = a[«4»];", range);
     body("let a = [0.0; 4]; let x = a[«2 - 3»];", range);
     body("let mut a = [0.0; 4]; for k in 0..4 { a[«k + 1»] += 1.0; }", range);
     body("let a = [0.0; 4]; let x = a[«n»];", known);
     body("let a = [0.0; 4]; for m in 0..n { let x = a[«m»]; }", known);
     body("let a = [0.0; 4]; let x = a[«i»];", "expected an integer");
-    body("let a = [cutoff, 1.0]; let x = «a[0]»[1];", "this is an element already");
+    body("let a = [cutoff, 1.0]; let x = «a[0]»[1];", "this is a number");
     body("let a = [0.0; «n»];", "a local array has a constant number of elements, 1 to 64");
     body("let a = [0.0; «65»];", "1 to 64");
     body("let a = [0.0; «0»];", "1 to 64");
@@ -529,7 +554,10 @@ fn functions_are_right_where_they_are_written() {
     wrong("#[func] pub fn f(x: Real) -> Vec3 { x }", "this value is Real");
     wrong("#[func] pub fn f(x: Real) -> Real { x * y }", "there is no `y` here");
     wrong("#[func] pub fn f(x: Real) -> Real { f(x) }", "calls itself");
-    wrong("#[func] pub fn f(x: f64) -> Real { x }", "an argument is Real, i32, Vec3 or Mat3");
+    wrong(
+        "#[func] pub fn f(x: f64) -> Real { x }",
+        "an argument is Real, i32, Vec2, Vec3, Vec4, Mat2 or Mat3",
+    );
     wrong(
         "#[func] pub fn f(x: Real) -> Real { x } #[derivative(f)] fn d(x: Real) -> Real { y }",
         "there is no `y` here",

@@ -40,6 +40,23 @@ impl Writer {
             _ => format!("(0.5 * ({u}) * ({v}))"),
         }
     }
+
+    /// A smooth formula of vectors of two, by a matrix and real numbers.
+    fn vector(&mut self, depth: usize, leaves: &[&str], matrix: &str, reals: &[&str]) -> String {
+        if depth == 0 {
+            return self.one_of(leaves);
+        }
+        let (u, v) = (self.vector(depth - 1, leaves, matrix, reals), self.one_of(leaves));
+        let (x, y) = (self.formula(1, reals), self.one_of(reals));
+        match self.pick(6) {
+            0 => format!("({u} - {v} * 0.7)"),
+            1 => format!("({u} * {matrix})"),
+            2 => format!("(0.4 * ({x}) * {u})"),
+            3 => format!("vec2({x}, ({u})[1])"),
+            4 => format!("(-{u} / (1.5 + ({y}) * ({y})))"),
+            _ => format!("({u} * ({matrix} + mat2({v}, vec2({y}, 0.3)) * 0.5))"),
+        }
+    }
 }
 
 /// The kernel of this number.
@@ -54,6 +71,40 @@ pub(crate) fn kernel(seed: u64) -> String {
         _ => normalised(&mut w),
     };
     format!("{FUNCTIONS} {text}")
+}
+
+/// The kernel of this number among those of vectors and matrices of two and four: of atoms and systems, of their partners
+/// or the members of their systems, and of pairs.
+pub(crate) fn flat(seed: u64) -> String {
+    let mut w = Writer(Random::new(seed));
+    w.0.next();
+    let over_pairs = seed.is_multiple_of(2);
+    let reals = ["q[j].w", "q[i][1]", "r", "dot(x[j], d)", "row(h[s], 1).x", "dot(q[j], c)"];
+    let mut vectors = vec!["d", "x[j]", "x[i]", "row(h[s], 0)"];
+    let (list, each, entry) = if over_pairs {
+        vectors.push("f[p]");
+        let list = w.one_of(&["half", "pairs"]);
+        let parameters = format!(
+            "f: &[Vec2; Bond], atoms: &Batch<Atom, System>, {list}: &Pairs<Atom, Atom, Bond>, weight: &mut [Vec2; Bond],"
+        );
+        let u = w.vector(1, &vectors, "h[s]", &reals);
+        (parameters, format!("(j, _, p) in {list}.row(i)"), format!("weight[p] = {u};"))
+    } else {
+        ("atoms: &Batch<Atom, System>,".into(), "j in atoms.members(s)".into(), String::new())
+    };
+    let (e, t) = (w.formula(2, &reals), w.formula(1, &reals));
+    let (u, v) = (w.vector(2, &vectors, "h[s]", &reals), w.vector(1, &vectors, "h[s]", &reals));
+    let after = ["a.x", "b[3]", "m[0][1]", "dot(b, c)"];
+    let (out, four) = (w.formula(1, &after), w.formula(1, &after));
+    let skip = w.one_of(&["if r > 1.8 { continue; }", ""]);
+    format!(
+        "{FUNCTIONS} #[kernel] fn k(i: Atom, x: &[Vec2; Atom], q: &[Vec4; Atom], h: &[Mat2; System], g: &[Zero<Mat2>; \
+         System], c: &Vec4, {list} out: &mut [Vec2; Atom], four: &mut [Vec4; Atom], total: &mut [Mat2; System]) {{ let s = \
+         atoms.of(i); let mut a = vec2(0.1, 0.2); let mut b = q[i] * 0.5; let mut m = h[s]; for {each} {{ let d = x[j] - \
+         x[i]; let d = d + d * g[s]; let r = sqrt(0.5 + dot(d, d)); {skip} a += {u} * (0.3 * {e}); b -= (q[j] + c) * (0.2 * \
+         {t}); m += mat2({v}, d) * 0.1; {entry} }} let n = if q[i].x > 0.1 {{ m * m }} else {{ m }}; out[i] = a * n + x[i] * \
+         (0.3 * {out}); four[i] = vec4(b.w, {four}, a.y, b.x); total[s] += n * 0.1; }}"
+    )
 }
 
 /// Points near atoms: arrays of pairs in and out, sums that are used nonlinearly.
