@@ -18,12 +18,15 @@ from madelung.kernels import (
     Int,
     Kernel,
     Map,
+    Mat2,
     Mat3,
     Mesh,
     Out,
     Pairs,
     Real,
+    Vec2,
     Vec3,
+    Vec4,
     Zero,
     dims,
     dot,
@@ -32,7 +35,11 @@ from madelung.kernels import (
     func,
     kernel,
     length,
+    mat2,
+    row,
     sqrt,
+    vec2,
+    vec4,
 )
 
 Atom, System, Type, Feature, Query, Point, Edge = dims("Atom System Type Feature Query Point Edge")
@@ -182,6 +189,43 @@ def near(
     moment[i] = m
 
 
+@func
+def turned(v: Vec2) -> Vec2:
+    return Vec2(-v.y, v.x)
+
+
+@kernel
+def flat(
+    i: Atom,
+    x: Array[Vec2, Atom],
+    q: Array[Vec4, Atom],
+    stretch: Array[Mat2, System],
+    frame: Array[Mat2],
+    atoms: Batch[Atom, System],
+    pairs: Pairs[Atom],
+    moment: Out[Vec2, Atom],
+    mixed: Out[Vec4, Atom],
+    spread: Out[Mat2, System],
+):
+    """Vectors and matrices of two and four, and their components by name and by number."""
+    b = atoms.of(i)
+    m = vec2(0.0, 0.0)
+    s = stretch[b]
+    p = q[i]
+    for j, _ in pairs.row(i):
+        d = (x[j] - x[i]) @ stretch[b]
+        w = exp(-dot(d, d))
+        m += w * d
+        s += w * mat2(d, turned(d))
+        p += w * q[j]
+    moment[i] = m @ s if q[i, 3] > 0 else m / (1 + length(p))
+    mixed[i] = vec4(p.w, p[0] * frame[1, 0], s[0, 1], row(s, 1).y)
+    t = 0.0
+    for k in range(4):
+        t += p[k] * q[i, k]
+    spread[b] += s @ s * t - frame
+
+
 @kernel
 def within(
     i: Atom,
@@ -281,6 +325,22 @@ def _near(queries: Any, points: Any, weights: Any, pairs: Any) -> tuple[Any, Any
     return moment, lengths
 
 
+def _flat(x: Any, q: Any, stretch: Any, frame: Any, atoms: Any, pairs: Any) -> tuple[Any, Any, Any]:
+    m, s, p = np.zeros_like(x), stretch[atoms], q.copy()
+    for i, j, _ in _listed(pairs):
+        d = (x[j] - x[i]) @ stretch[atoms[i]]
+        w = np.exp(-d @ d)
+        m[i] += w * d
+        s[i] += w * np.array([d, [-d[1], d[0]]])
+        p[i] += w * q[j]
+    shrunk = m / (1 + np.linalg.norm(p, axis=1, keepdims=True))
+    moment = np.where(q[:, 3:] > 0, np.einsum("ia,iab->ib", m, s), shrunk)
+    mixed = np.stack([p[:, 3], p[:, 0] * frame[1, 0], s[:, 0, 1], s[:, 1, 1]], 1)
+    spread = np.zeros_like(stretch)
+    np.add.at(spread, atoms, s @ s * (p * q).sum(1)[:, None, None] - frame)
+    return moment, mixed, spread
+
+
 def _within(positions: Any, charges: Any, cell: Any, radius: float, atoms: Any, grid: Any) -> Any:
     images = np.stack(np.meshgrid(*[np.arange(-2, 3)] * 3), -1).reshape(-1, 3)
     shifted = positions[None, :, None] - positions[:, None, None] + (images @ cell[atoms])[None]
@@ -375,6 +435,17 @@ def cases() -> dict[str, Case]:
             {"queries": queries, "points": points, "weights": rng.normal(size=10)},
             {"pairs": between},
             _near,
+        ),
+        "flat": Case(
+            flat,
+            {
+                "x": positions[:, :2].copy(),
+                "q": rng.normal(size=(n, 4)),
+                "stretch": np.eye(2) + 0.3 * rng.normal(size=(2, 2, 2)),
+                "frame": rng.normal(size=(2, 2)),
+            },
+            bulk,
+            _flat,
         ),
         "within": Case(
             within,

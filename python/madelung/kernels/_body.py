@@ -19,7 +19,7 @@ from madelung.kernels._bind import Call, named
 from madelung.kernels._definition import Definition
 from madelung.kernels._op import OutputSpec
 
-_AXES = {"Vec3": (3,), "IVec3": (3,), "Mat3": (3, 3)}
+_AXES = {kind.word: kind.axes for kind in kinds.COMPONENTS}
 _INTEGERS = {"i32": "int32", "i64": "int64", "IVec3": "int32"}
 # The inputs of each kind of argument.
 _PARTS = {
@@ -28,9 +28,9 @@ _PARTS = {
     "pairs": ("list", "ptr", "shifts", "list_kind"),
 }
 _EXPECTED = (
-    "Array[T], Array[T, Rows] or Array[Real, Rows, Channels] with T = Real, Vec3, Mat3, IVec3, Int or Int64, Real, "
-    "Int, Int64, Batch[Rows, Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], Map[Rows, Elements], or an array "
-    "type of the framework"
+    "Array[T], Array[T, Rows] or Array[Real, Rows, Channels] with T = Real, Vec2, Vec3, Vec4, Mat2, Mat3, IVec3, Int "
+    "or Int64, Real, Int, Int64, Batch[Rows, Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], Map[Rows, Elements], "
+    "or an array type of the framework"
 )
 _DTYPES = {"i32": ("int32", "int64"), "i64": ("int64",), "IVec3": ("int32", "int64")}
 _REALS = ("float32", "float64")

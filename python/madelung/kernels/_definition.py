@@ -99,7 +99,7 @@ class Definition:
         return len(self._line(line).encode()[:bytes_before].decode(errors="ignore")) + 1
 
 
-_WORDS = "Array Batch Dim HashGrid InOut Int Int64 IVec3 Map Mat3 Mesh Out Pairs Real Vec3 Zero"
+_WORDS = "Array Batch Dim HashGrid InOut Int Int64 IVec3 Map Mat2 Mat3 Mesh Out Pairs Real Vec2 Vec3 Vec4 Zero"
 _TYPES = {word: getattr(kinds, word) for word in _WORDS.split()}
 
 

@@ -59,7 +59,10 @@ _TYPES = {
     kinds.Real: "float",
     kinds.Int: "int",
     kinds.Int64: "int",
+    kinds.Vec2: "vec2",
     kinds.Vec3: "Vec3",
+    kinds.Vec4: "vec4",
+    kinds.Mat2: "mat2",
     kinds.Mat3: "mat3",
 }
 _OUTSIDE = (
@@ -154,8 +157,13 @@ class Expressions:
                         return not self.adjoint and all(map(self.is_int, args))
                     return found in ("len", "int") or found.startswith("atomic_")
                 return found is not None and found.gives_integer
-            case ast.Subscript(value=ast.Name(id=name)):
-                return not self.adjoint and name in self.annotations and kinds.integers(self.annotations[name])
+            case ast.Subscript(value=value, slice=index):
+                if self.adjoint:
+                    return False
+                if isinstance(value, ast.Name) and kinds.integers(self.annotations.get(value.id)):
+                    return True
+                of_element = isinstance(index, ast.Tuple) and self._holds_ivec(value)
+                return of_element or self.is_ivec(value)
             case ast.Attribute(value=value, attr="x" | "y" | "z"):
                 return not self.adjoint and self.is_ivec(value)
         return False
@@ -165,9 +173,12 @@ class Expressions:
         match e:
             case ast.Name(id=name):
                 return self.kind(name) == "ivec"
-            case ast.Subscript(value=ast.Name(id=name)):
-                return kinds.components(self.annotations.get(name)) == "IVec3"
+            case ast.Subscript(value=value, slice=index):
+                return not isinstance(index, ast.Tuple) and self._holds_ivec(value)
         return False
+
+    def _holds_ivec(self, e: ast.AST) -> bool:
+        return isinstance(e, ast.Name) and kinds.components(self.annotations.get(e.id)) == "IVec3"
 
     def is_place(self, name: str) -> bool:
         """Whether a parameter of one element is written with a star."""

@@ -26,8 +26,8 @@ class Func:
         if f.returns is None:
             raise definition.error(f, f"say what `{self.name}` gives back: `-> Real`, or the type it has")
         self._returns = kinds.written(definition.annotation("return", f.returns))
-        if self._returns not in ("Real", "i32", "Vec3", "Mat3"):
-            raise definition.error(f.returns, "a function gives back Real, Int, Vec3 or Mat3")
+        if self._returns not in kinds.VALUES:
+            raise definition.error(f.returns, f"a function gives back {kinds.VALUES_EXPECTED}")
         self._derivative: Definition | None = None
         self.gives_integer = self._returns == "i32"
         arguments = [*f.args.posonlyargs, *f.args.args]

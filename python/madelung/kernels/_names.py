@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 _TEXT = """abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen
 if impl in let loop macro match mod move mut override priv pub ref return self Self static struct super trait true try
-type typeof unsafe unsized use virtual where while yield i32 i64 f32 f64 bool Real Vec3 Mat3 IVec3 Zero"""
+type typeof unsafe unsized use virtual where while yield i32 i64 f32 f64 bool Real Vec2 Vec3 Vec4 Mat2 Mat3
+IVec3 Zero"""
 _WORDS = frozenset(_TEXT.split())
 _LETTER = re.compile(r".* (SMALL|CAPITAL) LETTER (\w+)$")
 

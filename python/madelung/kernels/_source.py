@@ -233,10 +233,9 @@ class Translator(Expressions):
         parts: list[str | Text] = []
         for a in self._parameters:
             written = self._annotated(a)
-            kinds_of = {"Real": "real", "i32": "int", "Vec3": "", "Mat3": ""}
-            if written not in kinds_of:
-                raise self.error(a.annotation, f"`{a.arg}`: a parameter of a function is Real, Int, Vec3 or Mat3")
-            self.scopes[0][a.arg] = kinds_of[written]
+            if written not in kinds.VALUES:
+                raise self.error(a.annotation, f"`{a.arg}`: a parameter of a function is {kinds.VALUES_EXPECTED}")
+            self.scopes[0][a.arg] = {"Real": "real", "i32": "int"}.get(written, "")
             parts += [", "] * bool(parts) + [self.at(a, self.names[a.arg], ": ", self.at(a.annotation, written))]
         self._line(joined(None, f"#[{attribute}]"))
         self._line(self.at(f, f"fn {name}(", *parts, f") -> {returns} {{"))
@@ -331,8 +330,8 @@ class Translator(Expressions):
 
     def _declared(self, annotation: ast.expr) -> tuple[ast.expr, str]:
         written = kinds.written(self.definition.annotation("", annotation))
-        if written not in ("Real", "i32", "i64", "Vec3", "Mat3"):
-            raise self.error(annotation, "a value is Real, Int, Vec3 or Mat3")
+        if written not in (*kinds.VALUES, "i64"):
+            raise self.error(annotation, f"a value is {kinds.VALUES_EXPECTED}")
         return annotation, "i64" if written == "i32" and not self.adjoint else written
 
     def _assign(

@@ -30,9 +30,10 @@ def dims(names: str) -> tuple[type[Dim], ...]:
 
 
 class Type:
-    """A type of the language, by its word there."""
+    """A type of the language, by its word there, and the axes of one element in an array."""
 
     word = ""
+    axes: tuple[int, ...] = ()
 
 
 class Real(Type):
@@ -54,22 +55,40 @@ class Int64(Type):
     word = "i64"
 
 
+class Vec2(Type):
+    """Two reals."""
+
+    word, axes = "Vec2", (2,)
+
+
 class Vec3(Type):
     """Three reals."""
 
-    word = "Vec3"
+    word, axes = "Vec3", (3,)
+
+
+class Vec4(Type):
+    """Four reals."""
+
+    word, axes = "Vec4", (4,)
 
 
 class IVec3(Type):
     """Three integers."""
 
-    word = "IVec3"
+    word, axes = "IVec3", (3,)
+
+
+class Mat2(Type):
+    """Two rows of two reals."""
+
+    word, axes = "Mat2", (2, 2)
 
 
 class Mat3(Type):
     """Three rows of three reals."""
 
-    word = "Mat3"
+    word, axes = "Mat3", (3, 3)
 
 
 class _Parametrised(Type):
@@ -79,7 +98,7 @@ class _Parametrised(Type):
 
 class Array(_Parametrised):
     """Input: `Array[T]` is one element, `Array[T, Rows]` one for each row, and `Array[Real, Rows, Channels]` a real for
-    each row and channel, or a table over the elements of maps. T is Real, Vec3, Mat3, IVec3 or Int.
+    each row and channel, or a table over the elements of maps. T is Real, Vec2, Vec3, Vec4, Mat2, Mat3, IVec3 or Int.
     """
 
 
@@ -122,7 +141,10 @@ class Mesh(_Parametrised):
 
 
 INTEGERS = (Int, Int64, int)
-COMPONENTS = (Real, Int, Int64, Vec3, IVec3, Mat3)
+COMPONENTS = (Real, Int, Int64, Vec2, Vec3, Vec4, IVec3, Mat2, Mat3)
+# The words of values: what a name in a kernel may be, and what a function takes and gives back.
+VALUES = ("Real", "i32", "Vec2", "Vec3", "Vec4", "Mat2", "Mat3")
+VALUES_EXPECTED = "Real, Int, Vec2, Vec3, Vec4, Mat2 or Mat3"
 OUTPUTS = (Out, InOut)
 STRUCTURES = (Batch, Pairs, Map, Mesh, HashGrid)
 
@@ -161,9 +183,10 @@ def written(annotation: Any) -> str | None:
 
 EXPECTED = (
     "the name of a dimension (the index), Real or Int (attributes), Array[T], Array[T, Rows] or Array[Real, Rows, "
-    "Channels] with T = Real, Vec3, Mat3, IVec3 or Int, Zero[T, Rows], Out[T], Out[T, Rows] or Out[Real, Rows, "
-    "Channels], InOut[T] or InOut[T, Rows], Batch[Rows, Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], "
-    "HashGrid[Rows, Points], Map[Rows, Elements], Mesh[Systems, Nodes] or Mesh[Systems, Nodes, Waves]"
+    "Channels] with T = Real, Vec2, Vec3, Vec4, Mat2, Mat3, IVec3 or Int, Zero[T, Rows], Out[T], Out[T, Rows] or "
+    "Out[Real, Rows, Channels], InOut[T] or InOut[T, Rows], Batch[Rows, Systems], Pairs[Rows], "
+    "Pairs[Rows, Columns, Entries], HashGrid[Rows, Points], Map[Rows, Elements], Mesh[Systems, Nodes] or "
+    "Mesh[Systems, Nodes, Waves]"
 )
 
 

@@ -469,3 +469,31 @@ def test_arrays_of_other_libraries_are_taken_without_a_copy() -> None:
     assert mk.asarray(x) is x
     with pytest.raises(TypeError, match="`x`: expected an array, with `__dlpack__` or an array interface, got"):
         mk.asarray([1.0])
+
+
+def test_vectors_and_matrices_without_derivatives() -> None:
+    """Components of integers are integers, and those of reals are reals."""
+
+    @mk.kernel(adjoint=False)
+    def turned(
+        i: Atom,
+        x: Array[mk.Vec2, Atom],
+        s: Array[mk.IVec3, Atom],
+        q: mk.InOut[mk.Vec4, Atom],
+        m: Out[mk.Mat2, Atom],
+        n: Out[mk.Int, Atom],
+    ):
+        v = x[i]
+        m[i] = mk.mat2(v, mk.vec2(-v[1], v.x))
+        k = s[i, 1]
+        n[i] = s[i, 0] + 2 * s[i][2] + k // 2
+        q[i] = q[i] * float(k) if k > 0 else mk.vec4(q[i].w, m[i][1, 0], 0.0, x[i, 1])
+
+    x, s = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([[1, 3, 5], [-2, -4, 6]], np.int32)
+    q = np.arange(8.0).reshape(2, 4)
+    found_q, m, n = turned(x=x, s=s, q=q)
+    np.testing.assert_array_equal(m, [[[1, 2], [-2, 1]], [[3, -1], [1, 3]]])
+    np.testing.assert_array_equal(n, [1 + 10 + 1, -2 + 12 - 2])
+    np.testing.assert_array_equal(found_q, [q[0] * 3, [q[1, 3], 1, 0, -1]])
+    with pytest.raises(ValueError, match=re.escape("`x`: expected")):
+        turned(x=np.ones((2, 3)), s=s, q=q)

@@ -58,7 +58,7 @@ def test_statements_without_words():
     body("«match n:»\n    case 1:\n        pass", "write `if` and `elif`")
     body("«length(positions[i])»", "a value that is not assigned does nothing here")
     body("«x: Real»", "a name is assigned where it is first written")
-    body("x: «Atom» = 1.0", "a value is Real, Int, Vec3 or Mat3")
+    body("x: «Atom» = 1.0", "a value is Real, Int, Vec2, Vec3, Vec4, Mat2 or Mat3")
     body("«x, y» = 1.0, 2.0", "names are assigned one by one")
     body("v = positions[i]\n«v.x» = 1.0", "components are not assigned one by one")
     body("for k in range(n):\n    pass\nelse:\n    «pass»", "a loop has no `else` here")
@@ -178,8 +178,8 @@ def test_functions():
 
     form = "a function is assignments and one `return …` at the end"
     func("def «f»(x: Real):\n    return x", "say what `f` gives back: `-> Real`")
-    func("def f(x: Real) -> «Atom»:\n    return x", "a function gives back Real, Int, Vec3 or Mat3")
-    func("def f(x: «Array[Real]») -> Real:\n    return x", "a parameter of a function is Real, Int, Vec3 or Mat3")
+    func("def f(x: Real) -> «Atom»:\n    return x", "a function gives back Real, Int, Vec2, Vec3, Vec4, Mat2 or Mat3")
+    func("def f(x: «Array[Real]») -> Real:\n    return x", "a parameter of a function is Real, Int, Vec2, Vec3")
     func("def «f»(x: Real) -> Real:\n    y = x", form)
     func("def f(x: Real) -> Real:\n    y = x\n    «y += 1.0»\n    return y", "a function has no sums")
     func("def f(x: Real) -> Real:\n    «for k in range(3):»\n        pass\n    return x", form)

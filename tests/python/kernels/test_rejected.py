@@ -18,7 +18,8 @@ def test_sums():
     in_loop("e += charges[j]\nx = «e» * 2.0\nif x > 0.0:\n    e -= x", carried)
     in_loop("if «e» < 1.0:\n    e += charges[j]", carried)
     body("v = positions[i]\nfor m in range(n):\n    v += cross(«v», positions[i])", carried)
-    body("m = «cell[atoms.of(i)]»\nm += m", "what `+=` adds to is a sum, of Real or Vec3")
+    body("m = «atoms.of(i)»\nm += m", "what `+=` adds to is a sum, of reals, vectors or matrices")
+    body("m = positions[i]\n«m[0]» += g", "`a[k] += …` (a vector as a whole)")
 
 
 def test_extrema():
@@ -82,14 +83,15 @@ def test_types():
     value("«cell[atoms.of(i)] @ positions[i]»", "and, or on conditions")
     value("1.0 if «n» else 2.0", "expected a condition: a comparison, or several joined by and, or, not")
     value("1.0 if not «n» else 2.0", "expected a condition")
-    value("length(«charges[i]»)", "expected a Vec3")
-    value("row(«positions[i]», 1)", "expected a Mat3")
-    value("«row(cell[atoms.of(i)], 3)»", "a Mat3 has rows 0, 1 and 2")
+    value("length(«charges[i]»)", "expected a vector")
+    value("row(«positions[i]», 1)", "expected a matrix")
+    value("row(cell[atoms.of(i)], «3»)", "index 3 is out of range: the elements are 0 to 2")
     value("«charges[i]».x", "only vectors have components")
-    value("«positions[i].w»", "components are .x, .y and .z")
-    value("«1.0 if g > 1.0 else positions[i]»", "both branches must be Real, or both Vec3")
-    value("«positions[i][2]»", "`positions[i].x`, `positions[i].y` and")
-    in_loop("d = positions[j]\ne += «d[0]»", "`d.x`, `d.y` and `d.z`")
+    value("«positions[i].w»", "components of a Vec3 are .x, .y and .z")
+    value("«1.0 if g > 1.0 else positions[i]»", "both branches must be reals, or vectors or matrices of one type")
+    value("positions[i, «3»]", "index 3 is out of range: the elements are 0 to 2")
+    value("positions[i][«n»]", "is indexed by constants and by the variables of loops with constant bounds")
+    value("«mk.vec2(g, g) + positions[i]»", "their products")
     body("x: «Vec3» = cell[atoms.of(i)]", "this value is Mat3")
     body("x: «Int» = g", "this value is Real")
 
@@ -115,7 +117,7 @@ def test_errors_in_functions_are_there():
     def f(x: mk.Real) -> mk.Real:
         return mk.length(x)
 
-    with pytest.raises(mk.KernelError, match="expected a Vec3") as caught:
+    with pytest.raises(mk.KernelError, match="expected a vector") as caught:
         defined(f"def k({PARAMETERS}):\n    energy[i] = f(g)\n", {"f": f})
     error = caught.value
     assert Path(error.filename) == Path(__file__)
