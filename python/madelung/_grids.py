@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from types import GenericAlias
 from typing import Any, ClassVar
@@ -16,10 +17,10 @@ from madelung import _native
 class HashGrid:
     """Points sorted in space once, for any number of calls around any queries.
 
-    Given in place of the points to `radius`, `knn` and the aggregations, which take cell, periodic axes and systems from
-    it, and as an argument of kernels. Arrays of NumPy are copied; tensors of PyTorch must not be written to afterwards,
-    and keep their derivatives. The CPU keeps the sorted points with the first call that reads them (not under `jit` or
-    in graphs, and not on devices, where each call sorts them anew).
+    Given in place of the points to `radius`, `knn` and the aggregations, which take cell, periodic axes and systems
+    from it, and as an argument of kernels. Arrays of NumPy are copied; tensors of PyTorch must not be written to
+    afterwards, and keep their derivatives. The CPU keeps the sorted points with the first call that reads them (not
+    under `jit` or in graphs, and not on devices, where each call sorts them anew).
 
     As a type of a kernel's parameter: `HashGrid[Rows, Points]` or `HashGrid[Rows, Points, Entries]` has
     `g.query(x[i], radius)`, in which each call searches once, before it runs; what is found has no derivative.
@@ -58,7 +59,8 @@ class HashGrid:
 
     def check_points(self) -> None:
         """Refuses points that were written to after the grid was made."""
-        if _version(self.points) != self._version:  # type: ignore[attr-defined]
+        known = (self._version, _version(self.points))  # type: ignore[attr-defined]
+        if None not in known and known[0] != known[1]:
             check.refuse("points", "those that the grid was made of", "ones that were written to since (make it anew)")
 
     def kept(self, *arrays: Any) -> Any:
@@ -71,9 +73,8 @@ class HashGrid:
 
 
 def _version(x: Any) -> int | None:
-    """How often a tensor of PyTorch was written to."""
-    try:
-        return getattr(x, "_version", None)
-    except RuntimeError:
-        # Tensors of inference mode have no counter.
+    """How often a tensor of PyTorch was written to; None in graphs, and for others."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor) or torch.compiler.is_compiling() or x.is_inference():
         return None
+    return x._version

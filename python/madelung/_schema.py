@@ -104,6 +104,9 @@ class Op:
         self.hybrid_constants = self.bits(*(a["name"] for a in reals if a["geometry"]))
         # Positions among the outputs of those that have derivatives.
         self.smooth = [n for n, o in enumerate(self.outputs) if o["dtype"] is None]
+        # Integers that are sizes of dimensions of outputs, by the names of these.
+        dims = {size.get("dim") for o in self.outputs for size in o["shape"]}
+        self.sized = [i.name for i in self.inputs if i.part == "int_scalar" and i.name in dims]
 
     def __repr__(self) -> str:
         return f"{self.namespace}::{self.name}"
@@ -154,14 +157,9 @@ class Op:
                 places.append((n, arg["entries"], 0))
             elif i.part in ("systems", "columns", "into"):
                 places.append((n, arg[i.part], -1))
-            elif i.part == "int_scalar" and any({"dim": arg["name"]} in out["shape"] for out in self.outputs):
+            elif i.name in self.sized:
                 places.append((n, arg["name"], -1))
         return places
-
-    @cached_property
-    def sized(self) -> list[str]:
-        """The integers that are sizes of dimensions of outputs, by the names of these."""
-        return [self.inputs[n].name for n, _, axis in self._order if axis == -1 and self.inputs[n].part == "int_scalar"]
 
     def dims(self, flat: Sequence[Any], shape: Callable[[int, Any], Any] = lambda _, t: t.shape) -> dict[str, Any]:
         """The sizes of the dimensions."""

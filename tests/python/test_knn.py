@@ -205,9 +205,7 @@ def test_fewer_points_than_k_within_a_radius(space: str, dtype: Any, periodic: b
     given: dict[str, Any] = {"cell": cell, "pbc": axes} if periodic else {}
     _, reached, _ = brute_force(queries, points, 12, cell, axes)
     for radius in (0.4, 0.8, 1.1, float(reached[3, 5]) * (1 + 1e-6)):
-        j, d, s, v = call(
-            space, queries, points, 12, radius=radius, return_shifts=True, return_vectors=True, **given
-        )
+        j, d, s, v = call(space, queries, points, 12, radius=radius, return_shifts=True, return_vectors=True, **given)
         wanted_j, wanted_d, wanted_s = brute_force(queries, points, 12, cell, axes)
         inside = wanted_d <= radius
         assert 0 < inside.sum() < inside.size

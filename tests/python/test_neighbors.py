@@ -250,8 +250,8 @@ def test_atoms_a_hundred_thousand_boxes_away():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("space", ["numpy", "torch", "jax"])
 def test_no_distance_of_a_list_is_at_its_cutoff(space, dtype, double_precision):
-    module, array = importlib.import_module(f"madelung.{space}"), {"numpy": np.asarray, "torch": torch.as_tensor}.get(space)
-    array = array or jnp.asarray
+    module = importlib.import_module(f"madelung.{space}")
+    array = {"numpy": np.asarray, "torch": torch.as_tensor, "jax": jnp.asarray}[space]
     g = np.random.default_rng(1)
     cell = array(CELLS["triclinic"].astype(dtype))
     r = array((30.0 + 6.0 * g.random((60, 3))).astype(dtype))

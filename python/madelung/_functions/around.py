@@ -89,8 +89,13 @@ class Around(NamedTuple):
     system: Any
     order: Any
     """The order of the points in space; empty where none is known."""
-    grid: int
-    """The number of a grid that is kept; 0 where there is none."""
+    kept: Any
+    """A grid that is kept, if there is one."""
+
+    @property
+    def grid(self) -> int:
+        """Its number, or 0."""
+        return 0 if self.kept is None else self.kept.number
 
     @property
     def is_wide(self) -> bool:
@@ -190,14 +195,13 @@ def around(
     periodic = plain if plain is not None and len(plain) == 1 else check.periodic(f.value("pbc", pbc))
     check.lattices(system.systems, periodic)
     rows, bits = check.search_axes(periodic, cell)
-    number, known = 0, np.empty(0, np.int32)
+    kept, none = None, np.empty(0, np.int32)
     if grid is not None and wide is None and f.is_host(r) and f.is_readable(r, h, of_points):
         values = (f.value(name, x) for name, x in (("points", r), ("cell", h), ("batch_idx", of_points)))
         given, cells, systems = values
         kept = grid.kept(given, cells, rows, bits, systems, system.systems)
-        number, known = kept.number, kept.order
-    known = f.indices(known, r) if order is None else f.integers("order", order, (r.shape[0],))
-    return Around((q, r, h), (of_queries, of_points), f.indices(rows, r), bits, system, known, number)
+    known = f.indices(none, r) if order is None else f.integers("order", order, (r.shape[0],))
+    return Around((q, r, h), (of_queries, of_points), f.indices(rows, r), bits, system, known, kept)
 
 
 def _systems_of(f: Framework, systems: int, name: str, query_batch_idx: Any, rows: int) -> int:
@@ -272,12 +276,12 @@ def _features(f: Framework, features: Any, sigma: Any, call: Around) -> tuple[An
     },
     returns=text(
         "`indices` (M, k) int32 and `distances` (M, k), by distance, then index, then S; then, if asked for, shifts "
-        "(M, k, 3) int32 and vectors (M, k, 3), r_j − q_i + S · cell. Behind the last point of a query, N in indices and "
-        "zero in the others."
+        "(M, k, 3) int32 and vectors (M, k, 3), r_j − q_i + S · cell. Behind the last point of a query, N in indices "
+        "and zero in the others."
     ),
     raises=text(
-        f"{ERRORS.common} ValueError also where a query has fewer than k points, and `radius` is None: the message says "
-        "how many.",
+        f"{ERRORS.common} ValueError also where a query has fewer than k points, and `radius` is None: the message "
+        "says how many.",
     ),
     result="tuple[Array, ...]",
 )
@@ -509,7 +513,9 @@ def radius_aggregate(
     x, length = _features(f, features, sigma, call)
     (of_query,) = f.search("query_order", q, h, call.rows, of_queries, call.bits)
     known = call.order
-    if order is None:
+    if call.kept is not None:
+        known = f.indices(call.kept.order, r)
+    elif order is None:
         (known,) = f.search("point_order", r, h, call.rows, of_points, call.bits)
     scale = 1.0 if check.flag("normalize", normalize) else 0.0
     most = -1 if max_neighbors is None else check.at_least_one("max_neighbors", max_neighbors)
@@ -557,8 +563,8 @@ def radius_aggregate(
     },
     returns=text("(M, F), Σ w f / Σ w over the k nearest points of each query, zero for one without a point."),
     raises=text(
-        f"{ERRORS.common} ValueError also where a query has fewer than k points, and `radius` is None: the message says "
-        "how many.",
+        f"{ERRORS.common} ValueError also where a query has fewer than k points, and `radius` is None: the message "
+        "says how many.",
     ),
     result="Array",
 )

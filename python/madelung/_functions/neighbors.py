@@ -40,7 +40,8 @@ _ATOMS = (
 @function(
     _ATOMS[0].but(
         text=text(
-            "(N, 3), or without a cell (N, 2) or (N, 1), float32 or float64, anywhere: they need not lie inside the cell."
+            "(N, 3), or without a cell (N, 2) or (N, 1), float32 or float64, anywhere: they need not lie inside the "
+            "cell."
         )
     ),
     _CUTOFF.but(

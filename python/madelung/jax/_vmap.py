@@ -30,7 +30,8 @@ def batched(member: Member, operands: Sequence[Any], axes: Sequence[Any], params
     mapped = [d is not None for d in axes]
     shapes = member.arguments([x.shape[m:] for x, m in zip(operands, mapped)], params["numbers"], params["mask"])
     lists = (shape for i, shape in zip(member.op.inputs, shapes) if i.part in ("ptr", "others"))
-    # Calls with lists in clusters are large, and ranges of rows are none of a larger call. Offsets into the lists of all calls have 32 bits.
+    # Calls with lists in clusters are large, and ranges of rows are none of a larger call. Offsets into the lists of
+    # all calls have 32 bits.
     if size and member.op.stackable and all(len(x) == 1 and size * x[0] <= _LARGEST for x in lists):
         stack = Stack(member, size, mapped, operands, params)
         if all(size * dim <= _LARGEST for dim in stack.dims.values() if isinstance(dim, int)):

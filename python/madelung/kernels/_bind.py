@@ -215,9 +215,14 @@ class Call:
             cell = self._reals(f"{name}: cell", cell, (3, 3) if _axes(cell) == 2 else ("B", 3, 3))
         reach = check.positive(self.name(radius), self._scalar(radius)["scalar"])
         options = check.list_options(False, "csr", None, None, grid.capacity, None, False, False)
-        batches = self._systems(arg["rows"]), self._systems(arg["columns"])
+        of_rows, of_points = self._systems(arg["rows"]), grid.batch_idx
+        if of_points is None:
+            of_points = self._systems(arg["columns"])
         try:
-            call = around(self.f, q, points, cell, grid.pbc, batches)
+            if points is grid.points and of_points is grid.batch_idx:
+                call = around(self.f, q, grid, None, None, (of_rows, None))
+            else:
+                call = around(self.f, q, points, cell, grid.pbc, (of_rows, of_points))
             ptr, columns, shifts = within(self.f, call, reach, options.capacity)
             if self.f.is_readable(ptr):
                 check.list_fits(self.f.value(name, ptr), options)

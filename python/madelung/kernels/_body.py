@@ -29,8 +29,8 @@ _PARTS = {
 }
 _EXPECTED = (
     "Array[T], Array[T, Rows] or Array[Real, Rows, Channels] with T = Real, Vec2, Vec3, Vec4, Mat2, Mat3, IVec3, Int "
-    "or Int64, Real, Int, Int64, Batch[Rows, Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], Map[Rows, Elements], "
-    "or an array type of the framework"
+    "or Int64, Real, Int, Int64, Batch[Rows, Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], "
+    "Map[Rows, Elements], or an array type of the framework"
 )
 _DTYPES = {"i32": ("int32", "int64"), "i64": ("int64",), "IVec3": ("int32", "int64")}
 _REALS = ("float32", "float64")

@@ -43,7 +43,8 @@ def rooms_of(
     dims, found = op.dims(flat), [None] * len(op.outputs)
     for n, (name, out) in outputs.items():
         shape = tuple(op.shape(op.outputs[n]["shape"], flat, dims))
-        f.check_output(name, out, shape, op.output_dtype(op.outputs[n], flat), flat[op.tensors[0]] if op.tensors else out)
+        like = flat[op.tensors[0]] if op.tensors else out
+        f.check_output(name, out, shape, op.output_dtype(op.outputs[n], flat), like)
         for other, x in others:
             if f.overlap(out, x):
                 check.refuse(name, "memory of its own", f"that of `{other}`")

@@ -11,6 +11,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from madelung import _arguments as check
 from madelung import _native
 from madelung._interop import framework_of

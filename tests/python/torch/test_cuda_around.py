@@ -54,9 +54,7 @@ def options(name: str, dtype: torch.dtype = torch.float64) -> dict[str, Any]:
 
 SEARCHES: dict[str, Callable[..., tuple[torch.Tensor, ...]]] = {
     "knn": lambda q, r, **more: mt.knn(q, r, 6, return_shifts=True, return_vectors=True, **more),
-    "knn within": lambda q, r, **more: mt.knn(
-        q, r, 6, radius=0.9, return_shifts=True, return_vectors=True, **more
-    ),
+    "knn within": lambda q, r, **more: mt.knn(q, r, 6, radius=0.9, return_shifts=True, return_vectors=True, **more),
     "radius": lambda q, r, **more: mt.radius(q, r, 1.3, return_shifts=True, return_vectors=True, **more),
 }
 AGGREGATIONS = {

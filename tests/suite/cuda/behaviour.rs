@@ -79,8 +79,7 @@ impl Arrays {
         let pairs = if ptr.dtype() == DType::I32 {
             DevicePairs::widened(ptr, &mut wide, view("others"), view("shifts"), n, kind)?
         } else {
-            let (starts, ends) = (ptr.rows(0, n)?, ptr.rows(1, n)?);
-            DevicePairs::new(starts, ends, view("others"), view("shifts"), n, kind)?
+            DevicePairs::from_csr(ptr, view("others"), view("shifts"), n, kind)?
         };
         let args = [
             Arg::Array(view("positions")),

@@ -2,7 +2,7 @@
 
 use super::streams;
 use madelung::Result;
-use madelung::array::{Array, View};
+use madelung::array::{Array, Data, View};
 use madelung::backend::Context;
 use madelung::cuda::{Cuda, Device, Memory, Stream};
 use madelung::device::{DeviceBatch, DeviceMap, DevicePairs};
@@ -29,7 +29,8 @@ enum Sent<'a> {
 }
 
 struct List {
-    ptr: [Array; 2],
+    /// Where rows begin and end, (2, N).
+    ranges: Array,
     others: Array,
     shifts: Array,
     columns: usize,
@@ -97,8 +98,9 @@ impl Gpu {
                         Some(packed) => self.send(&packed)?,
                         None => self.send(&(&*list.shifts()).into())?,
                     };
+                    let ranges = [list.starts(), list.ends()].concat();
                     Sent::Pairs(Box::new(List {
-                        ptr: [self.send(&list.starts().into())?, self.send(&list.ends().into())?],
+                        ranges: self.send(&View::new(Data::I64(&ranges), &[2, list.rows()])?)?,
                         others: self.send(&list.others().into())?,
                         shifts,
                         columns: list.columns(),
@@ -123,9 +125,8 @@ impl Gpu {
             match sent {
                 Sent::Batch([idx, ptr]) => batches.push(DeviceBatch::new(idx.view(), ptr.view())?),
                 Sent::Pairs(l) => {
-                    let [starts, ends] = l.ptr.each_ref().map(Array::view);
-                    let (others, shifts) = (l.others.view(), l.shifts.view());
-                    pairs.push(DevicePairs::new(starts, ends, others, shifts, l.columns, l.kind)?);
+                    let [ranges, others, shifts] = [&l.ranges, &l.others, &l.shifts].map(Array::view);
+                    pairs.push(DevicePairs::from_ranges(ranges, others, shifts, l.columns, l.kind)?);
                 }
                 Sent::Map(of, into) => maps.push(DeviceMap::new(of.view(), *into)?),
                 Sent::Same(_) | Sent::Array(_) => {}

@@ -353,7 +353,9 @@ impl Op {
     /// The dimension of this name, where an output or a scratch array has it.
     pub fn dimension(&self, name: &str) -> Option<&str> {
         let shapes = self.outputs.iter().chain(&self.scratch).flat_map(|array| &array.shape);
-        shapes.filter_map(|size| if let Size::Dim(dim) = size { Some(&**dim) } else { None }).find(|dim| *dim == name)
+        shapes
+            .filter_map(|size| if let Size::Dim(dim) = size { Some(&**dim) } else { None })
+            .find(|dim| *dim == name)
     }
 
     /// The shape of an array buffer.

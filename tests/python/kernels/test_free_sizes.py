@@ -1,0 +1,71 @@
+"""Kernels whose sizes no array among their arguments has: histograms, fills, tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from madelung.kernels import Array, Int, Out, Real, atomic_add, dims, kernel, launch
+
+Atom, Bin = dims("Atom Bin")
+
+
+@kernel(adjoint=False)
+def histogram(i: Atom, x: Array[Int, Atom], count: Out[Int, Bin]):
+    atomic_add(count[x[i]], 1)
+
+
+@kernel(adjoint=False)
+def weighted(i: Atom, x: Array[Int, Atom], w: Array[Real, Atom], count: Out[Int, Bin], total: Out[Real, Atom]):
+    atomic_add(count[x[i]], 2)
+    total[i] = 2.0 * w[i]
+
+
+@kernel(adjoint=False)
+def multiples(i: Bin, n: Int, y: Out[Int, Bin]):
+    y[i] = int(i) * n
+
+
+@kernel(adjoint=False)
+def halves(i: Bin, y: Out[Real, Bin]):
+    y[i] = 0.5 * float(int(i))
+
+
+@pytest.mark.parametrize("array", [np.asarray, torch.as_tensor])
+def test_histograms(array):
+    x = np.random.default_rng(0).integers(0, 7, 100)
+    expected = np.bincount(x, minlength=9)
+    np.testing.assert_array_equal(histogram(array(x), Bin=9), expected)
+    out = array(np.full(9, -5, np.int32))
+    launch(histogram, {"x": array(x)}, {"count": out})
+    np.testing.assert_array_equal(out, expected)
+    w = np.random.default_rng(1).random(100)
+    count, total = weighted(array(x), array(w), Bin=8)
+    np.testing.assert_array_equal(count, 2 * expected[:8])
+    np.testing.assert_array_equal(total, 2 * w)
+    assert len(histogram(array(x[:0]), Bin=0)) == 0
+
+
+@pytest.mark.parametrize("array", [np.asarray, torch.as_tensor])
+def test_kernels_without_inputs(array):
+    out = array(np.zeros(6, np.int32))
+    launch(multiples, {"n": 3}, {"y": out})
+    np.testing.assert_array_equal(out, np.arange(6) * 3)
+    np.testing.assert_array_equal(multiples(n=2, Bin=4), np.arange(4) * 2)
+    out = array(np.zeros(5))
+    launch(halves, {}, {"y": out})
+    np.testing.assert_array_equal(out, 0.5 * np.arange(5))
+    np.testing.assert_array_equal(halves(Bin=3), [0.0, 0.5, 1.0])
+
+
+def test_sizes_that_are_wrong():
+    x = np.array([0, 1, 3])
+    with pytest.raises(TypeError, match="`Bin` is missing"):
+        histogram(x)
+    with pytest.raises(ValueError, match="`Bin`: expected the size of a dimension, from 0 up, got -1"):
+        histogram(x, Bin=-1)
+    with pytest.raises(TypeError, match="`Bin`: expected an integer"):
+        histogram(x, Bin=2.5)
+    with pytest.raises(ValueError, match="4"):
+        launch(histogram, {"x": x, "Bin": 4}, {"count": np.zeros(5, np.int32)})
