@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import GenericAlias
 from typing import Any, ClassVar
@@ -18,9 +19,9 @@ class HashGrid:
     """Points sorted in space once, for any number of calls around any queries.
 
     Given in place of the points to `radius`, `knn` and the aggregations, which take cell, periodic axes and systems
-    from it, and as an argument of kernels. Arrays of NumPy are copied; tensors of PyTorch must not be written to
-    afterwards, and keep their derivatives. The CPU keeps the sorted points with the first call that reads them (not
-    under `jit` or in graphs, and not on devices, where each call sorts them anew).
+    from it, and as an argument of kernels. The CPU keeps the sorted points as long as they are what they were: writing
+    to them in place is seen (by comparison, of NumPy's arrays that can be written to, which takes 1 ns a point). Under
+    `jit`, in graphs and on devices each call sorts them anew.
 
     As a type of a kernel's parameter: `HashGrid[Rows, Points]` or `HashGrid[Rows, Points, Entries]` has
     `g.query(x[i], radius)`, in which each call searches once, before it runs; what is found has no derivative.
@@ -38,17 +39,12 @@ class HashGrid:
     """(N,), the system of each point, sorted. None: one system, or in kernels the batch over the points."""
 
     word: ClassVar = "HashGrid"
-    ARRAYS: ClassVar = ("points", "cell", "pbc")
+    ARRAYS: ClassVar = ("points", "cell", "pbc", "batch_idx")
 
     def __class_getitem__(cls, args: Any) -> GenericAlias:
         return GenericAlias(cls, args if isinstance(args, tuple) else (args,))
 
     def __post_init__(self) -> None:
-        if isinstance(self.points, np.ndarray):
-            points = self.points.copy()
-            points.flags.writeable = False
-            object.__setattr__(self, "points", points)
-        object.__setattr__(self, "_version", _version(self.points))
         object.__setattr__(self, "_kept", None)
 
     def __reduce__(self) -> Any:
@@ -57,24 +53,31 @@ class HashGrid:
     def __repr__(self) -> str:
         return f"HashGrid({check.described(self.points)})"
 
-    def check_points(self) -> None:
-        """Refuses points that were written to after the grid was made."""
-        known = (self._version, _version(self.points))  # type: ignore[attr-defined]
-        if None not in known and known[0] != known[1]:
-            check.refuse("points", "those that the grid was made of", "ones that were written to since (make it anew)")
+    def kept(self, points: Any, *others: Any) -> Any:
+        """The sorted points: of points, cells, periodic axes, and the systems of points, all of NumPy. They are sorted
+        anew where anything else than the last time is given."""
+        found, version = self._kept, _version(self.points)  # type: ignore[attr-defined]
+        if found is not None and version == found[2] and _are_same(found[1], others):
+            is_same = version is not None or np.array_equal(found[3], points)
+            if is_same:
+                return found[0]
+        given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in (points, *others)]
+        # What cannot change, or says so, is not compared.
+        copies = [x.copy() if isinstance(x, np.ndarray) else x for x in others]
+        found = _native.Grid(*given), copies, version, None if version is not None else given[0].copy()
+        object.__setattr__(self, "_kept", found)
+        return found[0]
 
-    def kept(self, *arrays: Any) -> Any:
-        """The sorted points: of points, cells, periodic axes, and the systems of points, all of NumPy."""
-        found = self._kept  # type: ignore[attr-defined]
-        if found is None:
-            found = _native.Grid(*(np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in arrays))
-            object.__setattr__(self, "_kept", found)
-        return found
+
+def _are_same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return all(np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y for x, y in zip(one, other))
 
 
 def _version(x: Any) -> int | None:
-    """How often a tensor of PyTorch was written to; None in graphs, and for others."""
+    """How often an array was written to, where that is known: of tensors of PyTorch, and of arrays that cannot be."""
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(x, torch.Tensor) or torch.compiler.is_compiling() or x.is_inference():
-        return None
-    return x._version
+    if torch is not None and isinstance(x, torch.Tensor):
+        return None if x.is_inference() else x._version
+    if isinstance(x, np.ndarray):
+        return 0 if not x.flags.writeable and x.base is None else None
+    return 0

@@ -436,17 +436,6 @@ def cases() -> dict[str, Case]:
             {"pairs": between},
             _near,
         ),
-        "flat": Case(
-            flat,
-            {
-                "x": positions[:, :2].copy(),
-                "q": rng.normal(size=(n, 4)),
-                "stretch": np.eye(2) + 0.3 * rng.normal(size=(2, 2, 2)),
-                "frame": rng.normal(size=(2, 2)),
-            },
-            bulk,
-            _flat,
-        ),
         "within": Case(
             within,
             {"positions": positions, "charges": rng.normal(size=n), "cell": cell},
@@ -467,6 +456,17 @@ def cases() -> dict[str, Case]:
             # A window around the end of the cell, and one within it.
             {"atoms": atoms, "mesh": ((6, 7, 9, 6, 3, 0, 6, 6, 6, 6), (8, 6, 7, 6, 1, 2, 1, 6, 6, 6))},
             _interpolated,
+        ),
+        "flat": Case(
+            flat,
+            {
+                "x": positions[:, :2].copy(),
+                "q": rng.normal(size=(n, 4)),
+                "stretch": np.eye(2) + 0.3 * rng.normal(size=(2, 2, 2)),
+                "frame": rng.normal(size=(2, 2)),
+            },
+            bulk,
+            _flat,
         ),
     }
 

@@ -153,12 +153,13 @@ impl Lattice {
     /// precision, where none of these passes `largest` and lengths beyond `cutoff` do not matter.
     pub(crate) fn slack(&self, largest: f64, cutoff: f64) -> f64 {
         let lengths: f64 = self.rows.iter().map(|&a| norm(a)).sum();
-        // Some dozen roundings, of 2⁻⁵³ or 2⁻²⁴.
-        let unit = match self.precision {
-            Precision::Double => (0.5f64).powi(43),
-            Precision::Single => (0.5f64).powi(18),
-        };
-        unit * self.skew * (largest + cutoff + lengths)
+        // Some dozen roundings, of 2⁻⁵³ or 2⁻²⁴. Where the latter pass the cutoff itself, single precision has no digits of it,
+        // and points that are farther are not looked at.
+        match self.precision {
+            Precision::Double => (0.5f64).powi(43) * self.skew * (largest + cutoff + lengths),
+            Precision::Single => ((0.5f64).powi(18) * self.skew * (largest + cutoff + lengths))
+                .min(cutoff.max(f64::MIN_POSITIVE)),
+        }
     }
 }
 

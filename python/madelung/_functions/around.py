@@ -151,7 +151,6 @@ def around(
         for name, x in (("cell", cell), ("pbc", pbc), (of_points_batch, batch_idx), ("order", order)):
             if x is not None:
                 check.refuse(name, "None with a `HashGrid`, which has its own", check.described(x))
-        grid.check_points()
         points, cell, pbc, batch_idx = grid.points, grid.cell, grid.pbc, grid.batch_idx
     of_each = [getattr(x, "shape", ()) for x in (queries, points)]
     if [len(shape) for shape in of_each] == [2, 2] and of_each[0][1] != of_each[1][1]:

@@ -67,7 +67,7 @@ def jax_kernel(
     schema = op._calls.of("jax")[1]
     _count(num_outputs, op.outputs, op.__name__)
     _checked_method(vmap_method)
-    open_dims = {schema.args[i.arg][i.part] for i in schema.inputs if i.part in _SIZES}
+    open_dims = {schema.args[i.arg][i.part] for i in schema.inputs if i.part in _SIZES} | set(schema.sized)
     names = op._declaration.names
     dims = _Dims({names[out["name"]]: out["shape"] for out in schema.outputs}, (dim for _, dim, _ in schema._order))
     rows = {k.rows for k in op._declaration.steps}

@@ -271,14 +271,17 @@ class Call:
         return {"scalar": check.number(name, x)}
 
     def _int_scalar(self, arg: Mapping[str, Any]) -> dict[str, Any]:
-        return {"int_scalar": check.integer(self.name(arg), self.of(arg), arg.get("dtype") == "i64")}
+        n = check.integer(self.name(arg), self.of(arg), arg.get("dtype") == "i64")
+        if n < 0 and arg["name"] in self.op.sized:
+            check.refuse(self.name(arg), "the size of a dimension, from 0 up", n)
+        return {"int_scalar": n}
 
 
 def _of_grid(error: Exception, name: str, positions: str) -> Exception:
     """The error of a search, in the names of the kernel."""
     _, of_search, rest = (*str(error).split("`", 2), "", "")[:3]
     here = {"queries": positions, "batch_idx": name, "query_batch_idx": name, "capacity": f"{name}: capacity"}
-    here |= {x: f"{name}: {x}" for x in HashGrid.ARRAYS}
+    here = {x: f"{name}: {x}" for x in HashGrid.ARRAYS} | here
     if of_search not in here:
         return error
     kind = TypeError if isinstance(error, TypeError) else ValueError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import GenericAlias
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from madelung import _arguments as check
 from madelung._functions.framework import HALF_PRECISION
@@ -165,6 +165,9 @@ def _of_half(name: str, x: Any, shape: Sequence[int | str]) -> Any:
 
 class Body:
     """A function, its arguments in the words of the registry, and its results."""
+
+    # Integers that are sizes of dimensions that no array has: see `Op`.
+    sized: ClassVar[Sequence[str]] = ()
 
     def __init__(
         self,

@@ -95,6 +95,7 @@ _WORDS: list[tuple[str, str]] = [
     (r"`raise\((\w+), (\w+)\)`", r"`raise_(\1, \2)`"),
     (r"atomic_min raise\b", "atomic_min raise_"),
     (r"array\[row\]\[c(hannel)?\]", "array[row, c]"),
+    (r"`x\[i\]\[0\]`", "`x[i, 0]`"),
     (r"(\w+\[\w+)\]\[(\w+)\] (\+?=)", r"\1, \2] \3"),
     (r"(\w+\[\w+\.of\(\w+\))\]\[(\w+\.of\(\w+\))\]", r"\1, \2]"),
     # Items.
@@ -105,7 +106,8 @@ _WORDS: list[tuple[str, str]] = [
     (r"`fast\(input, …\)`", '`fast=[("input", …)]`'),
     (r"`scatter`: gradients", "`scatter=True`: gradients"),
     (
-        r"; `clusters`: gradients .*?, too; `small`: compiles fast, runs slowly; or `prefix\(word\)`: .* name",
+        r"; `clusters`: gradients .*?, too; `small`: compiles fast, runs slowly; "
+        r"`rounded`: .*?; or `prefix\(word\)`: .* name",
         "; `small=True`: compiles fast, runs slowly",
     ),
     (r"`no_adjoint` stands", "`adjoint=False` stands"),

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def mapped(name: str, x: Any, f: Callable[[str, Any], Any]) -> Any:
     """An argument whose arrays, each under a name of its own, are replaced."""
     if isinstance(x, HashGrid):
-        return replace(x, **{part: f(f"{name}: {part}", getattr(x, part)) for part in HashGrid.ARRAYS})
+        parts = {part: f(f"{name}: {part}", getattr(x, part)) for part in HashGrid.ARRAYS}
+        # What a grid keeps is lost with a new one.
+        return x if all(made is getattr(x, part) for part, made in parts.items()) else replace(x, **parts)
     if isinstance(x, (tuple, list)):
         return type(x)([f(f"{name}: {n}", y) for n, y in enumerate(x)])
     return f(name, x)

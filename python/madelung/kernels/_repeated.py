@@ -102,7 +102,8 @@ def _planned(like: _Like, call: Call, flat: Sequence[Any], rooms: Sequence[Any])
         if k is None or i.part in ("systems", "columns", "into"):
             inputs.append((None, x))
             continue
-        if x is not values[k]:
+        # A size and outputs that have another one are compared by a call.
+        if x is not values[k] or (outputs and i.name in call.op.sized):
             return None
         inputs.append((k, None))
         numbers += [k] * (i.part in ("scalar", "int_scalar"))

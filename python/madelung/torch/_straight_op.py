@@ -116,7 +116,8 @@ def straight(
         fresh += [f"not {y}._is_view()", f"not {y}.is_inference()"]
         parts = _INTEGERS if out.is_integer else _REALS
         others = (*[x for x, i in zip(names, body.inputs) if i.part in parts], *results[:k])
-        fresh.append(f"{y}.data_ptr() not in ({''.join(f'{x}.data_ptr(), ' for x in others)})")
+        taken = "".join(f"{x}.untyped_storage()._cdata, " for x in others)
+        fresh.append(f"{y}.untyped_storage()._cdata not in ({taken})")
     several = f"{', '.join(results)} = found if type(found) is tuple and len(found) == {len(results)} else BLANK"
     text = _TEMPLATE.format(
         count=len(body.args),

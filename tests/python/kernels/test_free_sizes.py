@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
+from conftest import required
 from madelung.kernels import Array, Int, Out, Real, atomic_add, dims, kernel, launch
 
+torch = required("torch")
 Atom, Bin = dims("Atom Bin")
 
 
@@ -69,3 +70,19 @@ def test_sizes_that_are_wrong():
         histogram(x, Bin=2.5)
     with pytest.raises(ValueError, match="4"):
         launch(histogram, {"x": x, "Bin": 4}, {"count": np.zeros(5, np.int32)})
+
+
+def test_sizes_of_jax() -> None:
+    jax_kernel = required("madelung.jax").jax_kernel
+    (count,) = jax_kernel(histogram)(np.array([0, 1, 1]), output_dims=5)
+    np.testing.assert_array_equal(count, [1, 2, 0, 0, 0])
+
+
+@pytest.mark.parametrize("array", [np.asarray, torch.as_tensor])
+def test_launches_with_another_size(array) -> None:
+    x, out = array(np.array([0, 1, 1])), array(np.zeros(5, np.int32))
+    for _ in range(3):
+        launch(histogram, {"x": x, "Bin": 5}, {"count": out})
+    for size in (9, -2):
+        with pytest.raises(ValueError, match="`count`: expected shape|`Bin`: expected the size"):
+            launch(histogram, {"x": x, "Bin": size}, {"count": out})

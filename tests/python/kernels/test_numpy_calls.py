@@ -431,13 +431,14 @@ def test_pickled_by_name() -> None:
     assert copy.deepcopy({"kernel": lennard_jones})["kernel"] is lennard_jones
 
 
-def test_outputs_of_no_size() -> None:
+def test_outputs_whose_size_is_an_argument() -> None:
     @mk.kernel
     def k(i: Atom, x: Array[Real], y: Out[Real, Atom]):
         y[i] = x
 
-    with pytest.raises(ValueError, match="`y`: expected dimensions that an argument has, got `Atom`"):
+    with pytest.raises(TypeError, match="`Atom` is missing: expected x, Atom"):
         k(np.ones(()))
+    np.testing.assert_array_equal(k(np.full((), 3.0), Atom=4), np.full(4, 3.0))
 
 
 class Lent:

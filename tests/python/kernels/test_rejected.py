@@ -91,7 +91,7 @@ def test_types():
     value("«1.0 if g > 1.0 else positions[i]»", "both branches must be reals, or vectors or matrices of one type")
     value("positions[i, «3»]", "index 3 is out of range: the elements are 0 to 2")
     value("positions[i][«n»]", "is indexed by constants and by the variables of loops with constant bounds")
-    value("«mk.vec2(g, g) + positions[i]»", "their products")
+    value("«vec2(g, g) + positions[i]»", "their products")
     body("x: «Vec3» = cell[atoms.of(i)]", "this value is Mat3")
     body("x: «Int» = g", "this value is Real")
 

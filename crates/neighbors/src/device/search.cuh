@@ -117,7 +117,8 @@ __device__ inline bool few_images(const System& s, double cutoff) {
 // The largest distance along an axis between coordinates, none beyond `largest`, of points within a cutoff: with some dozen
 // roundings of the type of the positions, as `Lattice::slack` has them.
 __device__ inline double reach(const System& s, double largest, double cutoff) {
-  return cutoff * (1 + 1e-9) + (IS_SINGLE ? 0x1p-18 : 0x1p-43) * s.skew * (largest + cutoff + s.lengths);
+  const double off = (IS_SINGLE ? 0x1p-18 : 0x1p-43) * s.skew * (largest + cutoff + s.lengths);
+  return cutoff * (1 + 1e-9) + (IS_SINGLE ? fmin(off, cutoff) : off);
 }
 
 // Puts cells into the boxes of a system, as many as there is one of already along each periodic axis: of half the size, or as
