@@ -177,7 +177,7 @@ fn finite(name: &str, view: &View<'_>, batch: &Batch<'_>, axes: usize) -> Result
         return Err(Error::argument(name, expected, format!("{} {:?}", view.dtype(), view.shape())));
     }
     let rows = view.to_f64()?;
-    match rows.iter().position(|x| !(x.abs() < 1e150)) {
+    match rows.iter().position(|x| x.is_nan() || x.abs() >= 1e150) {
         Some(bad) => {
             let got = format!("{} in row {}", rows[bad], bad / axes.max(1));
             Err(Error::argument(name, "finite coordinates, below 1e150", got))

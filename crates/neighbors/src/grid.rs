@@ -238,7 +238,7 @@ impl HashGrid {
         fill_value: Option<i32>,
     ) -> Result<Nearest> {
         let m = batch.atoms();
-        if !(radius >= 0.0) {
+        if radius.is_nan() || radius < 0.0 {
             return Err(Error::argument("radius", "a number ≥ 0", radius.to_string()));
         }
         if let Some(fill) =
