@@ -61,7 +61,7 @@ def structures(count: int, seed: int, dtype: torch.dtype = torch.float64) -> lis
 
 
 def labels(found: Batch) -> Batch:
-    """What a structure is trained on, of a batch of one."""
+    """Targets of a structure, of a batch of one."""
     return {
         "energy": found["energy"][0].item(),
         "forces": found["forces"].detach(),

@@ -165,6 +165,9 @@ WRONG = [
     ({"query_batch_idx": np.array([0, 1, 1])}, ValueError, "`query_batch_idx`"),
     ({"query_batch_idx": np.array([0, 0])}, ValueError, "`query_batch_idx`"),
     ({"return_shifts": 1}, TypeError, "`return_shifts`"),
+    ({"radius": np.nan}, ValueError, "`radius`"),
+    ({"radius": -np.inf}, ValueError, "`radius`"),
+    ({"radius": 0.0}, ValueError, "`radius`: expected a number above zero"),
 ]
 
 

@@ -223,7 +223,7 @@ def within(f: Framework, call: Around, radius: float, capacity: int | None) -> t
 
 def _nearest(f: Framework, call: Around, k: int, radius: Any) -> tuple[Any, ...]:
     """Inputs of an op that make up the list of the k nearest points, their indices (M, k) and images (M, k, 3)."""
-    reach = 0.0 if radius is None else _reach(f, radius, math.inf)
+    reach = 0.0 if radius is None else _reach(f, radius, any_distance=True)
     if call.is_wide:
         ranges, indices, shifts = f.search("nearest_points", *call.arrays[:2], *call.batches_and_systems, reach, k)
     else:
@@ -405,11 +405,12 @@ def radius(
     return tuple(results)
 
 
-def _reach(f: Framework, radius: Any, most: float | None = None) -> float:
-    if most is not None and isinstance(radius, float) and radius == most:
+def _reach(f: Framework, radius: Any, any_distance: bool = False) -> float:
+    if any_distance and isinstance(radius, float) and radius == math.inf:
         return radius
     reach = f.distance("radius", radius)
-    return check.refuse("radius", "a number above zero", reach) if reach is None or reach <= 0.0 else reach
+    # NaN is not above zero.
+    return reach if reach is not None and reach > 0.0 else check.refuse("radius", "a number above zero", reach)
 
 
 @function(

@@ -1,4 +1,4 @@
-"""What callers of Warp's `jax_kernel` and `jax_callable` give and expect."""
+"""Arguments and results of `jax_kernel` and `jax_callable`, as callers of Warp know them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OF = np.array([0, 0, 2, 2], np.int32)
 
 
 def test_one_output_is_a_tuple_of_one() -> None:
-    """Of an axis of length one too, which would be unpacked in the place of the tuple."""
+    """An axis of length one too, which would be unpacked in the place of the tuple."""
     for x in (X, X[:1]):
         for f in (jax_kernel(tripled), jax.jit(jax_kernel(tripled, num_outputs=1)), jax_kernel(tripled, None)):
             (y,) = f(jnp.asarray(x))
@@ -76,7 +76,7 @@ def test_one_output_is_a_tuple_of_one() -> None:
     ],
 )
 def test_sizes_of_calls(given: dict[str, Any]) -> None:
-    """As options of the function and of a call, under `jit` too."""
+    """Options of the function and of a call, under `jit` too."""
     x, of = jnp.asarray(X), jnp.asarray(OF)
     for f in (jax_kernel(sums, **given), partial(jax_kernel(sums, output_dims={"Group": 9}), **given)):
         for call in (f, jax.jit(f)):

@@ -26,7 +26,7 @@ def run(name: str, *arguments: object) -> str:
 
 
 def main(module: ModuleType, *arguments: object) -> int:
-    """The same in this process, whose number of threads stays what it is."""
+    """An example in this process, whose number of threads stays what it is."""
     return module.main([str(x) for x in (*arguments, "--threads", torch.get_num_threads())])
 
 

@@ -154,7 +154,7 @@ KERNELS: dict[str, Sum] = {
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_of_ones_own(name: str, dtype: Any) -> None:
-    """As functions of the library: computed in the dtype of the positions, or in float32."""
+    """Kernels as functions of the library: in the dtype of the positions, or in float32."""
     half = torch.tensor(RANDOM.normal(size=24), dtype=dtype, requires_grad=True)
     wide = half.detach().float().requires_grad_()
     expected = KERNELS[name](R, wide)

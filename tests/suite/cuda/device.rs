@@ -29,7 +29,7 @@ enum Sent<'a> {
 }
 
 struct List {
-    /// Where rows begin and end, (2, N).
+    /// Beginnings and ends of rows, (2, N).
     ranges: Array,
     others: Array,
     shifts: Array,
