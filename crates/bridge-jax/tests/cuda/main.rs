@@ -113,6 +113,7 @@ impl Input {
             ("Exclusion", 3),
             ("Segment", 4),
             ("Feature", 3),
+            ("Axis", 3),
         ]);
         Self { arrays, dims, pairs }
     }
@@ -156,6 +157,9 @@ impl Input {
                 }
                 (None, "axes") => _ = attributes.insert(input.name.clone(), Attribute::Int(7)),
                 (None, "max_neighbors") => _ = attributes.insert(input.name.clone(), Attribute::Int(60)),
+                (None, "batch_idx_systems" | "query_batch_idx_systems") => {
+                    _ = attributes.insert(input.name.clone(), Attribute::Int(self.dims["System"] as i64));
+                }
                 (None, "segment_idx_systems") => {
                     _ = attributes.insert(input.name.clone(), Attribute::Int(self.dims["Segment"] as i64));
                 }

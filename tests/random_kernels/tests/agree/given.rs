@@ -50,21 +50,15 @@ fn op_of(kernel: &'static Kernel) -> Arc<Op> {
     let mut op = Op::new("random", "kernel", 1);
     for p in kernel.params {
         let dim = |d: usize| kernel.dims[d];
-        let shape = |d: Option<usize>, components: usize| {
-            let mut shape: Vec<&str> = d.into_iter().map(dim).collect();
-            shape.extend(width(kernel, p.kind));
-            shape.extend(match components {
-                3 => &["3"][..],
-                9 => &["3", "3"],
-                _ => &[],
-            });
-            shape
+        let shape = |d: Option<usize>| -> Vec<&str> {
+            let rows = d.map(dim).into_iter().chain(width(kernel, p.kind));
+            rows.chain(p.axes.iter().copied()).collect()
         };
         op = match p.kind {
-            ParamKind::Real { dim, components, zero: true, .. } => op.zero(p.name, &shape(dim, components)),
-            ParamKind::Real { dim, components, .. } => op.real(p.name, &shape(dim, components)),
-            ParamKind::Output { dim, components, .. } => op.output(p.name, &shape(dim, components)),
-            ParamKind::Ints { dim, components } => op.ints(p.name, &shape(Some(dim), components)),
+            ParamKind::Real { dim, zero: true, .. } => op.zero(p.name, &shape(dim)),
+            ParamKind::Real { dim, .. } => op.real(p.name, &shape(dim)),
+            ParamKind::Output { dim, .. } => op.output(p.name, &shape(dim)),
+            ParamKind::Ints { dim, .. } => op.ints(p.name, &shape(Some(dim))),
             ParamKind::Scalar => op.scalar(p.name),
             ParamKind::IntScalar => op.int_scalar(p.name),
             ParamKind::Batch { rows, systems } => op.batch(p.name, dim(rows), dim(systems)),
