@@ -172,7 +172,9 @@ def reals(
 
     Lists have no dtype of their own: they take that of `like`, or float64, as do integers with `exact`.
     """
-    if type(x) is np.ndarray and x.dtype in (_F64, _F32) and (like is None or x.dtype is like.dtype) and x.flags.carray:
+    is_usual = type(x) is np.ndarray and x.dtype in (_F64, _F32) and (like is None or x.dtype is like.dtype)
+    # Arrays that are read-only too, which `flags.carray` leaves out.
+    if is_usual and (flags := x.flags).c_contiguous and flags.aligned:
         fits(name, x, shape)
         return x
     array = _array(name, x)

@@ -19,9 +19,10 @@ class HashGrid:
     """Points sorted in space once, for any number of calls around any queries.
 
     Given in place of the points to `radius`, `knn` and the aggregations, which take cell, periodic axes and systems
-    from it, and as an argument of kernels. The CPU keeps the sorted points as long as they are what they were: writing
-    to them in place is seen (by comparison, of NumPy's arrays that can be written to, which takes 1 ns a point). Under
-    `jit`, in graphs and on devices each call sorts them anew.
+    from it, and as an argument of kernels. The CPU keeps the sorted points as long as they are what they were. PyTorch
+    counts what is written to tensors in place; NumPy's arrays are compared in each call (1 ns a point), but for those
+    that are read-only (`points.flags.writeable = False`). Under `jit`, in graphs and on devices each call sorts them
+    anew.
 
     As a type of a kernel's parameter: `HashGrid[Rows, Points]` or `HashGrid[Rows, Points, Entries]` has
     `g.query(x[i], radius)`, in which each call searches once, before it runs; what is found has no derivative.
@@ -46,6 +47,7 @@ class HashGrid:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_kept", None)
+        object.__setattr__(self, "_known", None)
 
     def __reduce__(self) -> Any:
         return type(self), (self.points, self.cell, self.pbc, self.capacity, self.batch_idx)
@@ -68,16 +70,36 @@ class HashGrid:
         object.__setattr__(self, "_kept", found)
         return found[0]
 
+    def keep(self, framework: Any, sites: Any) -> None:
+        """Keeps the points as a framework's calls take them, where each array cannot change, or says so."""
+        versions = self._versions()
+        if None not in versions:
+            object.__setattr__(self, "_known", ((_kind(framework), versions), sites))
+
+    def known(self, framework: Any) -> Any:
+        """Points kept for a framework's calls, if the arrays are what they were; else None."""
+        found = self._known  # type: ignore[attr-defined]
+        return found[1] if found is not None and found[0] == (_kind(framework), self._versions()) else None
+
+    def _versions(self) -> list[Any]:
+        return [_version(x) for x in (self.points, self.cell, self.pbc, self.batch_idx)]
+
 
 def _are_same(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return all(np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y for x, y in zip(one, other))
 
 
-def _version(x: Any) -> int | None:
-    """How often an array was written to, where that is known: of tensors of PyTorch, and of arrays that cannot be."""
+def _kind(framework: Any) -> type:
+    return framework if isinstance(framework, type) else type(framework)
+
+
+def _version(x: Any) -> Any:
+    """A number that tells a state of an array from a later one: of PyTorch's tensors, and of what cannot be written to.
+    None where there is none."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
-        return None if x.is_inference() else x._version
+        # What is made of tensors in inference mode serves there alone.
+        return None if x.is_inference() else (x._version, torch.is_inference_mode_enabled())
     if isinstance(x, np.ndarray):
         return 0 if not x.flags.writeable and x.base is None else None
-    return 0
+    return None if isinstance(x, list) else 0

@@ -348,3 +348,75 @@ def test_a_grid_follows_its_points() -> None:
         for x, y in zip(module.knn(points[:3], grid, 2), module.knn(points[:3], points, 2)):
             np.testing.assert_array_equal(x, y)
         assert (np.asarray(before[1]) != np.asarray(module.knn(points[:3], grid, 2)[1])).any()
+
+
+@pytest.mark.parametrize("systems", [1, 2])
+def test_few_queries_around_a_kept_grid(systems: int) -> None:
+    """Of few pairs the op is given the points that were found: values and derivatives are those of all points."""
+    g = np.random.default_rng(10)
+    r, q = torch.tensor(g.random((400, 3)) * 6), torch.tensor(g.random((7, 3)) * 6)
+    cells = torch.tensor(np.stack([6 * np.eye(3) + 0.2 * g.random((3, 3)) for _ in range(systems)]))
+    cell = cells[0] if systems == 1 else cells
+    of = None if systems == 1 else torch.arange(400) * systems // 400
+    own = {} if systems == 1 else {"query_batch_idx": torch.arange(7) * systems // 7}
+    arrays = [x.requires_grad_() for x in (q, r, cell)]
+    grid = madelung.HashGrid(r, cell, batch_idx=of)
+    with torch.inference_mode():
+        inside = mt.knn(q, grid, 4, **own)
+    calls = [
+        lambda r, **rest: mt.knn(q, r, 4, return_vectors=True, **own, **rest),
+        lambda r, **rest: mt.knn(q, r, 5, radius=0.9, return_vectors=True, **own, **rest),
+        lambda r, **rest: mt.radius(q, r, 0.8, return_vectors=True, **own, **rest),
+    ]
+    for n, call in enumerate(calls):
+        several = []
+        for found in (call(grid), call(r, cell=cell, batch_idx=of)):
+            weights = torch.linspace(1.0, 2.0, found[-1].numel(), dtype=r.dtype).reshape(found[-1].shape)
+            loss = (found[-1] * weights).pow(2).sum() + found[-2 if n == 2 else 1].sum()
+            first = torch.autograd.grad(loss, arrays, create_graph=True)
+            second = torch.autograd.grad(sum(x.pow(2).sum() for x in first), arrays)
+            several.append([*found, *first, *second])
+        for x, y in zip(*several, strict=True):
+            torch.testing.assert_close(x, y, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(inside[0], calls[0](r, cell=cell, batch_idx=of)[0])
+
+
+def test_a_grid_of_read_only_points_is_not_compared() -> None:
+    g = np.random.default_rng(11)
+    points, queries = g.random((300, 3)), g.random((5, 3))
+    points.flags.writeable = False
+    grid = madelung.HashGrid(points)
+    for call in (
+        lambda x: mn.knn(queries, x, 3),
+        lambda x: mn.radius(queries, x, 0.2),
+        lambda x: mn.knn(queries, x, 3),
+    ):
+        for x, y in zip(call(grid), call(points)):
+            np.testing.assert_array_equal(x, y)
+    # Of queries in more systems than the points are in, the grid is another one, in this call alone.
+    of, of_queries = np.zeros(300, np.int32), np.array([0, 0, 1, 1, 2], np.int32)
+    grid = madelung.HashGrid(points, batch_idx=of)
+    for _ in range(2):
+        found = mn.radius(queries, grid, 0.2, query_batch_idx=of_queries)
+        for x, y in zip(found, mn.radius(queries, points, 0.2, query_batch_idx=of_queries, batch_idx=of)):
+            np.testing.assert_array_equal(x, y)
+        alone = mn.radius(queries[:2], grid, 0.2, query_batch_idx=of_queries[:2])
+        np.testing.assert_array_equal(alone[1], found[1])
+
+
+def test_queries_far_apart() -> None:
+    """Of scattered queries each has a search of its own, of those side by side several have one."""
+    g = np.random.default_rng(12)
+    points = g.random((6000, 3)) * np.array([1.0, 2.0, 3.0])
+    near = 0.5 + 0.01 * g.random((40, 3))
+    for queries in (g.random((45, 3)) * np.array([1.2, 2.0, 3.0]) - 0.1, np.concatenate([near, near + 1.0, near[:3]])):
+        for cell in (None, np.diag([1.0, 2.0, 3.0])):
+            ptr, indices, distances = mn.radius(queries, points, 0.11, cell)
+            d = points[None] - queries[:, None]
+            if cell is not None:
+                d -= np.round(d / np.diag(cell)) * np.diag(cell)
+            d = np.linalg.norm(d, axis=-1)
+            rows, others = np.nonzero(d <= 0.11)
+            np.testing.assert_array_equal(np.repeat(np.arange(len(queries)), np.diff(ptr)), rows)
+            np.testing.assert_array_equal(indices, others)
+            np.testing.assert_allclose(distances, d[rows, others], rtol=1e-12, atol=1e-14)

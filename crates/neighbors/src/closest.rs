@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// `nearest`: where each query's points begin and end (2, M), their indices (M, k) and images (M, k, 3), by distance, then
 /// index, then S. With a `radius` above zero (which may be infinity) there may be fewer than k, and the rest is N. `order` may
 /// be that of the points in space, as `spatial_order` gives it, and `grid` the number of a [`KeptGrid`](crate::KeptGrid) of
-/// these points, or 0. There is a cell for each system, and periodic axes as for the other searches.
+/// these points, which may then be left out, or 0. There is a cell for each system, and periodic axes as for the other searches.
 pub(crate) fn declare() -> Result<Arc<Op>> {
     Op::new("madelung", "nearest", 1)
         .real("queries", &["Query", "3"])
@@ -55,7 +55,8 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
     }
     let (_, axes) = found.lattices()?;
     let of_queries = of_queries.as_batch().ok_or_else(|| queries.place().elsewhere("queries"))?;
-    let batch = found.batch_on_host()?;
+    let grid = kept::grid_of(context, &found, *grid, order)?;
+    let batch = grid.batch();
     for b in 0..batch.systems().min(of_queries.systems()) {
         let (count, first) = (batch.members(b).len(), of_queries.members(b).start);
         let is_periodic = axes[if axes.len() == 1 { 0 } else { b }] != [false; 3] && count > 0;
@@ -64,7 +65,6 @@ fn nearest(context: &Context<'_>, args: &[Arg<'_>]) -> Result<Vec<Array>> {
             return Err(Error::argument("k", expected, k.to_string()));
         }
     }
-    let grid = kept::grid_of(context, &found, *grid, order)?;
     let fill = radius.map(|_| batch.atoms() as i32);
     let limit = radius.unwrap_or(f64::INFINITY);
     let Nearest { indices, shifts, counts, .. } =

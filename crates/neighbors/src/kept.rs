@@ -2,10 +2,10 @@
 
 use crate::atoms::Atoms;
 use crate::grid::HashGrid;
-use madelung_core::Result;
 use madelung_core::array::View;
 use madelung_core::backend::Context;
 use madelung_core::structure::Batch;
+use madelung_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -67,10 +67,11 @@ impl Drop for KeptGrid {
     }
 }
 
-/// Grid of points: the one that is kept under a number, or one of this call.
+/// Grid of points: the one that is kept under a number, of which a call may leave out the points, or one of this call.
 ///
 /// # Errors
-/// Those of [`HashGrid::build`]; `order`, where it is no permutation of each system's rows.
+/// Those of [`HashGrid::build`]; `order`, where it is no permutation of each system's rows; `grid`, where the points are left
+/// out and it is not kept any more.
 pub(crate) fn grid_of(
     context: &Context<'_>,
     atoms: &Atoms<'_>,
@@ -78,10 +79,14 @@ pub(crate) fn grid_of(
     order: &View<'_>,
 ) -> Result<Arc<HashGrid>> {
     let batch = atoms.batch_on_host()?;
-    let is_of =
-        |grid: &Arc<HashGrid>| (grid.len(), grid.batch().systems()) == (batch.atoms(), batch.systems());
+    let is_of = |grid: &Arc<HashGrid>| {
+        [0, grid.len()].contains(&batch.atoms()) && grid.batch().systems() == batch.systems()
+    };
     match find(number).filter(is_of) {
         Some(grid) => Ok(grid),
+        None if number != 0 && batch.atoms() == 0 => {
+            Err(Error::argument("grid", "one that is kept, as there are no points", number.to_string()))
+        }
         None => build(context, atoms, order).map(Arc::new),
     }
 }

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from madelung import _arguments as check
 from madelung._functions.declare import KEYWORDS, Parameter, function, text
 from madelung._functions.framework import Framework
 from madelung._functions.parameters import CELL, ERRORS, PBC, STREAM
-from madelung._grids import HashGrid
-from madelung._neighbors import plain_axes
+from madelung._functions.sites import Around, along_axes, around, measured, nearest, reach_of, within
 from madelung._schema import CHECKED, DIRECTED
 
 _QUERIES = Parameter(
@@ -74,172 +70,6 @@ _FILLED = "{} one, arrays have that length, filled up with N, and zero in images
 # Names of ops, by those of weights.
 _RADIUS_WEIGHTS = {"exp": "exponential", "gaussian": "gaussian", "inverse": "inverse"}
 _KNN_WEIGHTS = {"softmax": "exponential", "gaussian": "gaussian", "inverse": "inverse"}
-
-
-class Around(NamedTuple):
-    """Queries among points, as inputs of ops."""
-
-    arrays: tuple[Any, Any, Any]
-    """Queries, points, in three coordinates or more, and a cell for each system."""
-    batches: tuple[Any, Any]
-    """The system of each query and of each point."""
-    rows: Any
-    """Periodic axes of systems, as searches take them."""
-    bits: int
-    system: Any
-    order: Any
-    """The order of the points in space; empty where none is known."""
-    kept: Any
-    """A grid that is kept, if there is one."""
-
-    @property
-    def grid(self) -> int:
-        """Its number, or 0."""
-        return 0 if self.kept is None else self.kept.number
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether points have more than three coordinates."""
-        return self.arrays[1].shape[1] > 3
-
-    @property
-    def batches_and_systems(self) -> tuple[Any, ...]:
-        """The system of each query and of each point, with the number of systems, where no cell has it."""
-        of_queries, of_points = self.batches
-        return of_queries, self.system.systems, of_points, self.system.systems
-
-
-def in_space(f: Framework, name: str, x: Any, cell: Any) -> Any:
-    """Points of one or two coordinates as points in space; others as they are."""
-    x = np.asarray(x) if isinstance(x, list) and f.is_own(x) else x
-    if not hasattr(x, "shape") or len(x.shape) != 2 or x.shape[1] not in (1, 2):
-        return x
-    if cell is not None:
-        check.refuse(name, "three coordinates with a cell", check.described(x))
-    rows, axes = x.shape
-    columns = f.joined([f.transposed(x, (rows, axes)), f.full((rows * (3 - axes),), 0.0, x)])
-    return f.transposed(columns, (3, rows)).reshape((rows, 3))
-
-
-def along_axes(f: Framework, vectors: Any, x: Any) -> Any:
-    """Vectors (…, 3) with as many components as points had coordinates when they were given."""
-    if isinstance(x, HashGrid):
-        x = x.points
-    if not hasattr(x, "shape") or x.shape[-1] == vectors.shape[-1]:
-        return vectors
-    axes, shape = x.shape[-1], vectors.shape[:-1]
-    rows = math.prod(shape)
-    columns = f.transposed(vectors, (rows, 3))[: axes * rows]
-    return f.transposed(columns, (axes, rows)).reshape((*shape, axes))
-
-
-def around(
-    f: Framework,
-    queries: Any,
-    points: Any,
-    cell: Any,
-    pbc: Any,
-    batches: tuple[Any, Any],
-    order: Any = None,
-    names: tuple[str, str, str, str] = ("queries", "points", "query_batch_idx", "batch_idx"),
-) -> Around:
-    """The arguments of a call, checked; `names` are those of queries, points, and the systems of either."""
-    of_query, of_point, of_batch, of_points_batch = names
-    query_batch_idx, batch_idx = batches
-    grid = points if isinstance(points, HashGrid) else None
-    if grid is not None:
-        for name, x in (("cell", cell), ("pbc", pbc), (of_points_batch, batch_idx), ("order", order)):
-            if x is not None:
-                check.refuse(name, "None with a `HashGrid`, which has its own", check.described(x))
-        points, cell, pbc, batch_idx = grid.points, grid.cell, grid.pbc, grid.batch_idx
-    of_each = [getattr(x, "shape", ()) for x in (queries, points)]
-    if [len(shape) for shape in of_each] == [2, 2] and of_each[0][1] != of_each[1][1]:
-        # The one that is not in space has the wrong number of coordinates.
-        if of_each[1][1] == 3:
-            check.fits(of_query, queries, ("M", 3))
-        check.fits(of_point, points, ("N", of_each[0][1]))
-    queries, points = in_space(f, of_query, f.widened(queries), cell), in_space(f, of_point, f.widened(points), cell)
-    wide = points if len(getattr(points, "shape", ())) == 2 and points.shape[1] > 3 else None
-    if wide is not None:
-        # Systems, precision and place are those of the first coordinates.
-        if cell is not None:
-            check.refuse(of_point, "three coordinates with a cell", check.described(points))
-        points = points[:, :3]
-    system = f.system(
-        points, check.NO_CHARGES, f.no_cell(points, of_point) if cell is None else cell, batch_idx, of_point
-    )
-    r, h, of_points = f.atoms(system)
-    axes = 3 if wide is None else wide.shape[1]
-    q = f.reals(of_query, queries, ("M", axes), system.positions)
-    is_each = batch_idx is None or getattr(cell, "ndim", 0) > 2
-    more = 0 if is_each else _systems_of(f, system.systems, of_batch, query_batch_idx, q.shape[0] + r.shape[0])
-    if more:
-        cells = f.stacked([cell if cell is not None else f.no_cell(points, of_point)] * more, 0)
-        system = f.system(points, check.NO_CHARGES, cells, batch_idx, of_point)
-        r, h, of_points = f.atoms(system)
-    r = r if wide is None else wide
-    if query_batch_idx is not None:
-        of_queries = f.integers(of_batch, query_batch_idx, (q.shape[0],))
-    else:
-        if system.systems != 1:
-            expected = f"the system of each query, as the points are in {system.systems} systems"
-            check.refuse(of_batch, expected, "None")
-        of_queries = f.one_system(system.positions, q.shape[0])
-    check.fits(of_query, q, ("M", axes))
-    check.fits(of_point, r, ("N", axes))
-    check.fits(of_batch, of_queries, q.shape[:1])
-    check.fits(of_points_batch, of_points, r.shape[:1])
-    # Graphs hold Python's own truths as constants.
-    plain = plain_axes(pbc)
-    periodic = plain if plain is not None and len(plain) == 1 else check.periodic(f.value("pbc", pbc))
-    check.lattices(system.systems, periodic)
-    rows, bits = check.search_axes(periodic, cell)
-    kept, none = None, np.empty(0, np.int32)
-    if grid is not None and wide is None and f.is_host(r) and f.is_readable(r, h, of_points):
-        values = (f.value(name, x) for name, x in (("points", r), ("cell", h), ("batch_idx", of_points)))
-        given, cells, systems = values
-        kept = grid.kept(given, cells, rows, bits, systems, system.systems)
-    known = f.indices(none, r) if order is None else f.integers("order", order, (r.shape[0],))
-    return Around((q, r, h), (of_queries, of_points), f.indices(rows, r), bits, system, known, kept)
-
-
-def _systems_of(f: Framework, systems: int, name: str, query_batch_idx: Any, rows: int) -> int:
-    """The number of systems, where queries are in more than points are; else 0."""
-    if query_batch_idx is None or not f.is_readable(query_batch_idx):
-        return 0
-    of = f.value(name, query_batch_idx)
-    last = int(of[-1]) if getattr(of, "ndim", 0) == 1 and len(of) and of.dtype.kind in "iu" else 0
-    return last + 1 if systems <= last < rows else 0
-
-
-def within(f: Framework, call: Around, radius: float, capacity: int | None) -> tuple[Any, Any, Any]:
-    """Offsets of each query's points within a radius, their indices and images."""
-    room = -1 if capacity is None else capacity
-    if call.is_wide:
-        return f.counted("points_within", *call.arrays[:2], *call.batches_and_systems, radius, room)
-    arrays = (*call.arrays, call.rows, call.order, *call.batches)
-    return f.counted("radius_search", *arrays, radius, call.bits, call.grid, room)
-
-
-def _nearest(f: Framework, call: Around, k: int, radius: Any) -> tuple[Any, ...]:
-    """Inputs of an op that make up the list of the k nearest points, their indices (M, k) and images (M, k, 3)."""
-    reach = 0.0 if radius is None else _reach(f, radius, any_distance=True)
-    if call.is_wide:
-        ranges, indices, shifts = f.search("nearest_points", *call.arrays[:2], *call.batches_and_systems, reach, k)
-    else:
-        arrays = (*call.arrays, call.rows, call.order, *call.batches)
-        ranges, indices, shifts = f.search("nearest", *arrays, reach, call.bits, call.grid, k)
-    pairs = call.arrays[0].shape[0] * k
-    return (ranges, indices.reshape((pairs,)), shifts.reshape((pairs, 3)), DIRECTED + CHECKED), indices, shifts
-
-
-def _measured(f: Framework, call: Around, pairs: tuple[Any, ...], vectors_too: bool) -> tuple[Any, Any]:
-    """Vectors of pairs, where they are wanted or have three components, and distances."""
-    if not call.is_wide:
-        return f.op("point_vectors", *call.arrays, *call.batches, *pairs)
-    if vectors_too:
-        check.refuse("return_vectors", "False for points of more than three coordinates", True)
-    return None, f.op("point_distances", *call.arrays[:2], *call.batches_and_systems, *pairs)[0]
 
 
 def _features(f: Framework, features: Any, sigma: Any, call: Around) -> tuple[Any, Any]:
@@ -306,8 +136,8 @@ def knn(
     most = check.at_least_one("k", k)
     shifts_too, vectors_too = check.flag("return_shifts", return_shifts), check.flag("return_vectors", return_vectors)
     call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
-    pairs, indices, shifts = _nearest(f, call, most, radius)
-    vectors, distances = _measured(f, call, pairs, vectors_too)
+    pairs, indices, shifts = nearest(f, call, most, radius)
+    vectors, distances = measured(f, call, pairs, vectors_too, radius is not None)
     results = [indices, f.rounded(distances.reshape(indices.shape), queries)]
     results += [shifts] * shifts_too
     if vectors_too:
@@ -391,26 +221,18 @@ def radius(
     options = check.list_options(False, "csr", None, max_neighbors, capacity, None, False, False)
     shifts_too, vectors_too = check.flag("return_shifts", return_shifts), check.flag("return_vectors", return_vectors)
     call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
-    ptr, indices, shifts = within(f, call, _reach(f, radius), options.capacity if f.keeps_room else None)
+    ptr, indices, shifts = within(f, call, reach_of(f, radius), options.capacity if f.keeps_room else None)
     if f.is_readable(ptr):
         check.list_fits(f.value("query_ptr", ptr), options)
     elif options.max_neighbors is not None:
         check.refuse("max_neighbors", "None where the offsets have no values yet", options.max_neighbors)
     pairs = (ptr, indices, shifts, DIRECTED + CHECKED)
-    vectors, distances = _measured(f, call, pairs, vectors_too)
+    vectors, distances = measured(f, call, pairs, vectors_too, capacity is not None)
     results = [ptr, indices, f.rounded(distances, queries)]
     results += [shifts] * shifts_too
     if vectors_too:
         results.append(f.rounded(along_axes(f, vectors, queries), queries))
     return tuple(results)
-
-
-def _reach(f: Framework, radius: Any, any_distance: bool = False) -> float:
-    if any_distance and isinstance(radius, float) and radius == math.inf:
-        return radius
-    reach = f.distance("radius", radius)
-    # NaN is not above zero.
-    return reach if reach is not None and reach > 0.0 else check.refuse("radius", "a number above zero", reach)
 
 
 @function(
@@ -436,7 +258,7 @@ def spatial_order(f: Framework, points: Any, cell: Any, pbc: Any, batch_idx: Any
     """
     names = ("points", "points", "batch_idx", "batch_idx")
     call = around(f, points, points, cell, pbc, (batch_idx, batch_idx), None, names)
-    (order,) = f.search("spatial_order", *call.arrays[1:], call.rows, call.batches[1], call.bits)
+    (order,) = f.search("spatial_order", *call.arrays[1:], call.sites.rows, call.batches[1], call.sites.bits)
     return order
 
 
@@ -507,23 +329,23 @@ def radius_aggregate(
     weight that they have there, which is no part of the derivatives.
     """
     name = _RADIUS_WEIGHTS[check.word("weight", weight, tuple(_RADIUS_WEIGHTS))]
-    reach = _reach(f, radius)
+    reach = reach_of(f, radius)
     call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
     (q, r, h), (of_queries, of_points) = call.arrays, call.batches
     x, length = _features(f, features, sigma, call)
-    (of_query,) = f.search("query_order", q, h, call.rows, of_queries, call.bits)
+    (of_query,) = f.search("query_order", q, h, call.sites.rows, of_queries, call.sites.bits)
     known = call.order
-    if call.kept is not None:
-        known = f.indices(call.kept.order, r)
+    if call.sites.kept is not None:
+        known = f.indices(call.sites.kept[0].order, r)
     elif order is None:
-        (known,) = f.search("point_order", r, h, call.rows, of_points, call.bits)
+        (known,) = f.search("point_order", r, h, call.sites.rows, of_points, call.sites.bits)
     scale = 1.0 if check.flag("normalize", normalize) else 0.0
     most = -1 if max_neighbors is None else check.at_least_one("max_neighbors", max_neighbors)
     (out,) = f.op(
         f"radius_aggregate_{name}",
         *(q, r, x, length, h),
         *call.batches,
-        *(call.rows, call.bits, most),
+        *(call.sites.rows, call.sites.bits, most),
         *(check.number("eps", eps), scale, reach),
         *(of_query, known),
     )
@@ -592,7 +414,7 @@ def knn_aggregate(
     most = check.at_least_one("k", k)
     call = around(f, queries, points, cell, pbc, (query_batch_idx, batch_idx), order)
     x, length = _features(f, features, sigma, call)
-    pairs, _, _ = _nearest(f, call, most, radius)
+    pairs, _, _ = nearest(f, call, most, radius)
     q, r, h = call.arrays
     (out,) = f.op(f"list_aggregate_{name}", q, r, x, length, h, *call.batches, *pairs)
     return f.rounded(out, features)

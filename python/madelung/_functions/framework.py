@@ -21,6 +21,13 @@ Result = TypeVar("Result")
 HALF_PRECISION = ("float16", "bfloat16")
 
 
+def is_half(x: Any) -> bool:
+    """Whether something is an array of half precision."""
+    dtype = getattr(x, "dtype", None)
+    # The names of NumPy's dtypes take microseconds.
+    return getattr(dtype, "itemsize", 0) == 2 and str(dtype).removeprefix("torch.") in HALF_PRECISION
+
+
 class System(Protocol):
     """Charges of a call."""
 
@@ -84,8 +91,9 @@ class Framework(Protocol):
         """Results of a search whose last input is a capacity: below zero, arrays are as long as what it finds."""
         ...
 
-    def widened(self, x: Any) -> Any:
-        """An array of half precision in float32, with its derivatives; anything else as it is."""
+    def widened(self, x: Any, like: Any = None) -> Any:
+        """An array of half precision in float32, or in the dtype of another one, with its derivatives; anything else as
+        it is."""
         ...
 
     def under_autocast(self, arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -99,6 +107,10 @@ class Framework(Protocol):
 
     def taken(self, x: Any, rows: Any) -> Any:
         """Some rows of an array: with derivatives where it has them."""
+        ...
+
+    def at(self, x: Any, rows: Any) -> Any:
+        """Rows of an array as `taken`, and the last one for a number beyond it."""
         ...
 
     def indices(self, values: Any, like: Any) -> Any:
@@ -342,6 +354,11 @@ class Framework(Protocol):
         """Calls a kernel's op with all inputs in order; `into` has arrays for its results, from `room`."""
         ...
 
+    def again(self, call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any]) -> Any:
+        """A call as `run` makes it, of arrays that went to the op as they are in an earlier one; of a launch without
+        results."""
+        ...
+
     def without_derivatives(self, function: Callable[[], Result]) -> Result:
         """The result of a function, without derivatives."""
         ...
@@ -413,8 +430,8 @@ class Common:
         return x != 0
 
     @staticmethod
-    def widened(x: Any) -> Any:
-        return x.astype(np.float32) if str(getattr(x, "dtype", "")) in HALF_PRECISION else x
+    def widened(x: Any, like: Any = None) -> Any:
+        return x.astype(np.float32 if like is None else like.dtype) if is_half(x) else x
 
     @staticmethod
     def under_autocast(arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -422,11 +439,15 @@ class Common:
 
     @staticmethod
     def rounded(x: Any, like: Any) -> Any:
-        return x.astype(like.dtype) if str(getattr(like, "dtype", "")) in HALF_PRECISION else x
+        return x.astype(like.dtype) if is_half(like) else x
 
     @staticmethod
     def taken(x: Any, rows: Any) -> Any:
         return x[rows]
+
+    @staticmethod
+    def at(x: Any, rows: Any) -> Any:
+        return x.take(rows, axis=0, mode="clip")
 
     @staticmethod
     def listing(arrays: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
@@ -466,6 +487,10 @@ class Common:
     @staticmethod
     def run(call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any] = ()) -> Any:
         return call(*flat) if all([x is None for x in into]) else call(*flat, into=into)
+
+    @classmethod
+    def again(cls, call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any]) -> Any:
+        return cls.run(call, flat, into)
 
     @staticmethod
     def without_derivatives(function: Callable[[], Result]) -> Result:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from madelung import _arguments as check
-from madelung._functions.around import along_axes, around, in_space, within
 from madelung._functions.framework import Found, Framework
+from madelung._functions.sites import along_axes, around, in_space, within
 from madelung._neighbors import check_axes, check_skin
 from madelung._schema import CHECKED, DIRECTED, FULL, HALF
 

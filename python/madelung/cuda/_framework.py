@@ -52,6 +52,11 @@ class Cuda(Stream, Common):
     def is_own(x: Any) -> bool:
         return isinstance(x, Array)
 
+    @staticmethod
+    def widened(x: Any, like: Any = None) -> Any:
+        """See `Framework`; half precision is refused where it is checked."""
+        return x
+
     def system(self, positions: Any, charges: Any, cell: Any, batch_idx: Any, name: str = "positions") -> System:
         r = self.reals(name, positions, ("N", 3))
         q = charges if charges is check.NO_CHARGES else self.reals("charges", charges, (len(r),), r, exact=True)

@@ -12,8 +12,8 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _neighbors, _schema
-from madelung._functions.around import around, within
-from madelung._functions.framework import Framework
+from madelung._functions.framework import Framework, is_half
+from madelung._functions.sites import around, within
 from madelung._schema import CHECKED, DIRECTED, FULL, HALF, is_one_mesh
 from madelung.kernels._types import HashGrid
 
@@ -49,6 +49,7 @@ class Call:
         # Graphs of older versions of PyTorch know no other mapping.
         self._queries = {} if queries is None else queries
         self.dims: dict[str, Any] = {} if sizes is None else dict(sizes)
+        self.half = self._in_one_precision()
         self.like, self.other = self._first()
         batches = [a for a in op.args if a["kind"] == "batch"]
         # Rows of one system each need no batch, and what there is one of for each system no axis for it.
@@ -74,6 +75,32 @@ class Call:
             return next((x for x in self._given.values() if self.f.is_own(x)), np.empty(0)), ""
         names = ", ".join(f"`{self.name(arg)}`" for arg in arrays)
         raise TypeError(f"expected {self.f.kind} for {names}, got none")
+
+    def _in_one_precision(self) -> Any:
+        """Widens arrays of half precision, which are stored so and not computed with, to the dtype of others or to
+        float32. Gives one of them where there are no others: results are rounded to its dtype."""
+        arrays = [(self.name(arg), self.of(arg)) for arg in self.op.args if arg["kind"] == "real"]
+        reals = {name: x for name, x in arrays if self.f.is_own(x) and hasattr(x, "dtype")}
+        halves = {name: x for name, x in reals.items() if is_half(x)}
+        for name, x in halves.items() if self.is_recorded else ():
+            check.refuse(name, "float32 or float64 on a tape", check.described(x), TypeError)
+        if not halves:
+            return None
+        # Graphs of older versions of PyTorch do not know `next` with a default.
+        wide, *_ = [*[x for name, x in reals.items() if name not in halves], None]
+        self._given = {**self._given, **{name: self.f.widened(x, wide) for name, x in halves.items()}}
+        return next(iter(halves.values())) if wide is None else None
+
+    def rounded(self, results: Any) -> Any:
+        """Results in half precision, where all arrays of reals have it."""
+        if self.half is None:
+            return results
+        if not isinstance(results, (tuple, list)):
+            return self._rounded(0, results)
+        return tuple([self._rounded(n, x) for n, x in enumerate(results)])
+
+    def _rounded(self, n: int, x: Any) -> Any:
+        return self.f.rounded(x, self.half) if self.op.outputs[n]["dtype"] is None else x
 
     def flat(self) -> list[Any]:
         """The inputs."""
@@ -209,7 +236,8 @@ class Call:
         args = {a["name"]: a for a in self.op.args}
         positions, radius = (args[x] for x in self._queries[arg["name"]])
         arrays = self.like, grid.points, grid.cell
-        _, points, cell = self.f.under_autocast(arrays) or arrays
+        _, *arrays = self.f.under_autocast(arrays) or arrays
+        points, cell = (self.f.widened(x, self.like) for x in arrays)
         q, points = self._real(positions)["real"], self._reals(f"{name}: points", points, ("N", 3))
         if cell is not None:
             cell = self._reals(f"{name}: cell", cell, (3, 3) if _axes(cell) == 2 else ("B", 3, 3))

@@ -11,7 +11,7 @@ from types import GenericAlias
 from typing import Any, ClassVar, NamedTuple
 
 from madelung import _arguments as check
-from madelung._functions.framework import HALF_PRECISION
+from madelung._functions.framework import is_half
 from madelung._neighbors import Neighbors
 from madelung._schema import HALF
 from madelung.kernels import _types as kinds
@@ -105,6 +105,9 @@ class _Call(Call):
         got = check.described(self.of(arrays[0]))
         return check.refuse(self.name(arrays[0]), "an array of the function's framework", got, TypeError)
 
+    def _in_one_precision(self) -> Any:
+        """Nothing: a function takes half precision as it is."""
+
     def flat(self) -> list[Any]:
         """See `Call`; numbers that are sizes fit those of arrays, and others can be written to."""
         flat = super().flat()
@@ -134,7 +137,7 @@ class _Call(Call):
 
     def _real(self, arg: Mapping[str, Any]) -> dict[str, Any]:
         x = self.of(arg)
-        if not self.f.is_own(x) or x.dtype != self.like.dtype or not _is_half(x):
+        if not self.f.is_own(x) or x.dtype != self.like.dtype or not is_half(x):
             return super()._real(arg)
         return {"real": self._array(arg, x, _of_half)}
 
@@ -151,10 +154,6 @@ class _Call(Call):
         if not self.f.is_own(x):
             check.refuse(name, "an array of the function's framework", check.described(x), TypeError)
         return {"any": x}
-
-
-def _is_half(x: Any) -> bool:
-    return str(x.dtype).removeprefix("torch.") in HALF_PRECISION
 
 
 def _of_half(name: str, x: Any, shape: Sequence[int | str]) -> Any:

@@ -46,12 +46,14 @@ def rooms_of(
     for n, (name, out) in outputs.items():
         shape = tuple(op.shape(op.outputs[n]["shape"], flat, dims))
         like = flat[op.tensors[0]] if op.tensors else out
-        f.check_output(name, out, shape, op.output_dtype(op.outputs[n], flat), like)
+        dtype = op.output_dtype(op.outputs[n], flat)
+        is_rounded = call.half is not None and op.outputs[n]["dtype"] is None
+        f.check_output(name, out, shape, call.half.dtype if is_rounded else dtype, like)
         for other, x in others:
             if f.overlap(out, x):
                 check.refuse(name, "memory of its own", f"that of `{other}`")
         others.append((name, out))
-        found[n] = f.room(out)
+        found[n] = None if is_rounded else f.room(out)
     return found
 
 

@@ -286,7 +286,7 @@ class Op:
                 flat, rooms = bound.flat(), []
                 if seen is not None:
                     seen(op, flat)
-                results = f.run(call, flat)
+                results = bound.rounded(f.run(call, flat))
             except (RuntimeError, ValueError) as error:
                 raise self._renamed(error) from None
         if like is not None:

@@ -59,7 +59,7 @@ class _Like(NamedTuple):
     def run(self, call: Callable[..., Any]) -> Any:
         """The results of the op by the plan."""
         inputs = [x if k is None else self.values[k] for k, x in self.plan.inputs]
-        return self.plan.f.run(call, inputs, [None if k is None else self.values[k] for k in self.plan.rooms])
+        return self.plan.f.again(call, inputs, [None if k is None else self.values[k] for k in self.plan.rooms])
 
 
 class Repeated:

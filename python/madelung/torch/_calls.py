@@ -137,8 +137,8 @@ class Calls(Common):
         return cls.search(name, *inputs)
 
     @staticmethod
-    def widened(x: Any) -> Any:
-        return x.float() if getattr(x, "dtype", None) in given.HALF else x
+    def widened(x: Any, like: Any = None) -> Any:
+        return x.to(torch.float32 if like is None else like.dtype) if getattr(x, "dtype", None) in given.HALF else x
 
     @staticmethod
     def rounded(x: torch.Tensor, like: Any) -> torch.Tensor:
@@ -148,6 +148,10 @@ class Calls(Common):
     def taken(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         # Under `vmap` PyTorch 2.7 takes indices of 64 bits alone.
         return x.index_select(0, rows.long() if given.is_transformed(x) else rows)
+
+    @classmethod
+    def at(cls, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return cls.taken(x, rows.clamp(max=x.shape[0] - 1))
 
     @staticmethod
     def has_no_value(x: Any) -> bool:
@@ -206,17 +210,17 @@ class Calls(Common):
     def overlap(out: torch.Tensor, x: Any) -> bool:
         if not isinstance(x, torch.Tensor) or not out.numel() or not x.numel():
             return False
-        (first, behind), (begin, end) = map(_memory, (out, x))
-        return first < end and begin < behind
+        before, after = out.data_ptr(), x.data_ptr()
+        return after < _end(out, before) if before <= after else before < _end(x, after)
 
     @staticmethod
     def write(out: torch.Tensor, x: torch.Tensor) -> None:
         out.copy_(x)
 
 
-def _memory(x: torch.Tensor) -> tuple[int, int]:
-    """The addresses of a tensor's first byte and of the one behind its last."""
+def _end(x: torch.Tensor, first: int) -> int:
+    """The address of the byte behind a tensor's last one."""
     if x.is_contiguous():
-        return x.data_ptr(), x.data_ptr() + x.nbytes
+        return first + x.numel() * x.element_size()
     last = sum((n - 1) * stride for n, stride in zip(x.shape, x.stride()))
-    return x.data_ptr(), x.data_ptr() + (last + 1) * x.element_size()
+    return first + (last + 1) * x.element_size()

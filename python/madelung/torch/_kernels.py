@@ -36,6 +36,15 @@ class _InPlace(Eager):
         torch.autograd.graph.increment_version(written)
         return tuple([None if x is None else torch.from_numpy(x) for x in found])
 
+    @staticmethod
+    def again(call: Callable[..., Any], flat: Sequence[Any], into: Sequence[Any]) -> None:
+        arrays = [x.numpy() if type(x) in PLAIN else x for x in flat]
+        op: _schema.NamedOp = call.on_host  # type: ignore[attr-defined]
+        for n in call.lists:  # type: ignore[attr-defined]
+            arrays[n] = tuple(flat[n].tolist())
+        op.run(VALUE, arrays, into=[x if x is None else x.numpy() for x in into])
+        torch.autograd.graph.increment_version([x for x in into if x is not None])
+
 
 def _array(x: torch.Tensor, kind: str) -> Any:
     """A tensor of the host as an op on arrays of NumPy takes it."""
@@ -68,6 +77,7 @@ def add(target: Any) -> tuple[Op, Callable[..., Any]]:
     if key not in _ADDED:
         _ADDED[key] = (op, _ops.add(op))
         _ADDED[key][1].on_host = _host.Op(target.described)  # type: ignore[attr-defined]
+        _ADDED[key][1].lists = [n for n, i in enumerate(op.inputs) if i.type == "integers"]  # type: ignore[attr-defined]
     return _ADDED[key]
 
 

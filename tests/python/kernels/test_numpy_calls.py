@@ -85,7 +85,7 @@ def test_lists() -> None:
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"positions": None}, TypeError, "`lennard_jones`: `positions` is missing"),
     ({"sigma": 1.0}, TypeError, "`lennard_jones`: there is no argument `sigma`: expected positions, cell"),
-    ({"positions": np.zeros((8, 3), np.float16)}, TypeError, "`positions`: expected float32 or float64, got float16"),
+    ({"positions": np.zeros((8, 3), complex)}, TypeError, "`positions`: expected float32 or float64, got complex128"),
     ({"cell": np.eye(3, dtype=np.float32)}, TypeError, "`cell`: expected float64, as `positions`, got float32"),
     ({"positions": np.zeros((8, 2))}, ValueError, r"`positions`: expected shape \(Atom, 3\), got \(8, 2\)"),
     ({"positions": np.zeros(8)}, ValueError, r"`positions`: expected shape \(Atom, 3\)"),

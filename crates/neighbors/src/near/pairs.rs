@@ -16,6 +16,11 @@ use madelung_cpu::points::{Points, WORD, pick};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Points of a box above which boxes of its rows are compared with it, and how often a box may hold theirs: below either, it
+/// takes less to try some points in vain than to find the blocks of each row.
+const MANY: f64 = 1024.0;
+const WORTH: f64 = 4.0;
+
 /// Search of the points within a radius of queries: every (i, j, S) with |r_j − q_i + S · cell| ≤ radius.
 #[derive(Clone, Debug)]
 pub(crate) struct Vicinity {
@@ -99,14 +104,25 @@ impl<'v> Finder<'v> {
         let system = own.batch.of(rows.start);
         let lattice = &lattices[system];
         let slack = lattice.slack(own.largest[system].max(other.largest[system]), self.vicinity.radius);
-        let around = Around { own, other, by_points, system, slack };
-        let Frame { centre, scale, certain, possible } = self.gather(&around, &own.at()[rows.clone()]);
+        self.append(&Around { own, other, by_points, system, slack }, rows, found);
+    }
+
+    /// Appends the pairs of rows: of those that lie far apart by halves.
+    fn append(&mut self, around: &Around<'_>, rows: Range<usize>, found: &mut FoundPairs) {
+        let own = around.own;
+        if rows.len() > 1 && self.are_scattered(around, &own.at()[rows.clone()]) {
+            let middle = rows.start + rows.len() / 2;
+            self.append(around, rows.start..middle, found);
+            return self.append(around, middle..rows.end, found);
+        }
+        let lattice = &self.vicinity.lattices[around.system];
+        let Frame { centre, scale, certain, possible } = self.gather(around, &own.at()[rows.clone()]);
         let cpu = &self.vicinity.cpu;
         self.bits.resize(self.of_box.points.words(), 0);
         for i in rows {
             let at = seen(own.at()[i], centre, scale);
             if self.of_box.points.near(cpu, 0, at, certain, possible, &mut self.bits) {
-                self.settle(&around, i, at, certain);
+                self.settle(around, i, at, certain);
             }
             let before = found.others.len();
             let count: u32 = self.bits.iter().map(|word| word.count_ones()).sum();
@@ -118,6 +134,16 @@ impl<'v> Finder<'v> {
             }
             found.ends.push(found.others.len() as i64);
         }
+    }
+
+    /// Whether one box around rows holds many more points than a box around each.
+    fn are_scattered(&self, around: &Around<'_>, rows: &[[f64; 3]]) -> bool {
+        let own = rows.iter().fold(Extent::NONE, |all, r| all.with(Extent { low: *r, high: *r }));
+        let (all, reach) = (&around.other.extents[around.system], 2.0 * self.vicinity.radius);
+        let lengths: [f64; 3] = std::array::from_fn(|k| own.high[k] - own.low[k] + reach);
+        let part = (0..3).map(|k| (lengths[k] / (all.high[k] - all.low[k])).min(1.0)).product::<f64>();
+        let points = part * around.other.batch.members(around.system).len() as f64;
+        points > MANY && lengths.iter().product::<f64>() > WORTH * rows.len() as f64 * reach.powi(3)
     }
 
     /// Gathers everything within the radius of the box around some rows, seen from its centre.
