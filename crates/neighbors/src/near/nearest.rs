@@ -184,13 +184,13 @@ impl Nearby<'_> {
             keys = &mut near.keys[..kept];
         }
         keys.sort_unstable();
-        let mut have = 0;
+        let (most, mut have) = (radius.min(self.limit), 0);
         for key in keys {
             let at = (*key as u32) as usize;
             let image = near.images.partition_point(|(_, end)| *end <= at / BLOCK);
             let first = points.first_point(near.blocks[at / BLOCK] as usize, system);
             let hit = self.hit(i, first + at % BLOCK, near.images[image].0, system);
-            if hit.distance <= radius.min(self.limit) {
+            if hit.distance <= most {
                 insert(hits, &mut have, hit);
             }
         }
