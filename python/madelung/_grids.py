@@ -20,9 +20,9 @@ class HashGrid:
 
     Given in place of the points to `radius`, `knn` and the aggregations, which take cell, periodic axes and systems
     from it, and as an argument of kernels. The CPU keeps the sorted points as long as they are what they were. PyTorch
-    counts what is written to tensors in place; NumPy's arrays are compared in each call (1 ns a point), but for those
-    that are read-only (`points.flags.writeable = False`). Under `jit`, in graphs and on devices each call sorts them
-    anew.
+    counts what its own functions write to tensors in place; NumPy's arrays are compared in each call (1 ns a point),
+    but for those that are read-only for good (`points.flags.writeable = False`). Under `jit`, in graphs and on devices
+    each call sorts them anew.
 
     As a type of a kernel's parameter: `HashGrid[Rows, Points]` or `HashGrid[Rows, Points, Entries]` has
     `g.query(x[i], radius)`, in which each call searches once, before it runs; what is found has no derivative.
@@ -71,35 +71,55 @@ class HashGrid:
         return found[0]
 
     def keep(self, framework: Any, sites: Any) -> None:
-        """Keeps the points as a framework's calls take them, where each array cannot change, or says so."""
-        versions = self._versions()
-        if None not in versions:
-            object.__setattr__(self, "_known", ((_kind(framework), versions), sites))
+        """Keeps the points as a framework's calls take them, where they cannot change unseen."""
+        version = _version(self.points)
+        if version is not None:
+            copies = [None if x is None else _elements(x).copy() for x in self._others()]
+            object.__setattr__(self, "_known", (self._mode(framework), version, copies, sites))
 
     def known(self, framework: Any) -> Any:
         """Points kept for a framework's calls, if the arrays are what they were; else None."""
         found = self._known  # type: ignore[attr-defined]
-        return found[1] if found is not None and found[0] == (_kind(framework), self._versions()) else None
+        if found is None:
+            return None
+        mode, version, copies, sites = found
+        if mode == self._mode(framework) and version == _version(self.points):
+            others = [
+                x is None if copy is None else x is not None and np.array_equal(copy, _elements(x))
+                for copy, x in zip(copies, self._others())
+            ]
+            if all(others):
+                return sites
+        object.__setattr__(self, "_known", None)
+        return None
 
-    def _versions(self) -> list[Any]:
-        return [_version(x) for x in (self.points, self.cell, self.pbc, self.batch_idx)]
+    def _others(self) -> tuple[Any, Any, Any]:
+        return self.cell, self.pbc, self.batch_idx
+
+    def _mode(self, framework: Any) -> tuple[Any, ...]:
+        """The framework, and which derivatives a call has: what is made of arrays serves with these alone."""
+        kind = framework if isinstance(framework, type) else type(framework)
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(self.points, torch.Tensor):
+            return (kind,)
+        wanted = [getattr(x, "requires_grad", False) for x in (self.points, self.cell)]
+        return kind, *wanted, torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
 
 def _are_same(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return all(np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y for x, y in zip(one, other))
 
 
-def _kind(framework: Any) -> type:
-    return framework if isinstance(framework, type) else type(framework)
+def _elements(x: Any) -> np.ndarray:
+    return np.asarray(x.detach() if hasattr(x, "detach") else x)
 
 
 def _version(x: Any) -> Any:
     """A number that tells a state of an array from a later one: of PyTorch's tensors, and of what cannot be written to.
     None where there is none."""
-    torch = sys.modules.get("torch")
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if torch is not None and isinstance(x, torch.Tensor):
-        # What is made of tensors in inference mode serves there alone.
-        return None if x.is_inference() else (x._version, torch.is_inference_mode_enabled())
+        return None if x.is_inference() else (x._version, x.data_ptr(), x.shape)
     if isinstance(x, np.ndarray):
         return 0 if not x.flags.writeable and x.base is None else None
-    return None if isinstance(x, list) else 0
+    return 0 if jax is not None and isinstance(x, jax.Array) else None

@@ -420,3 +420,54 @@ def test_queries_far_apart() -> None:
             np.testing.assert_array_equal(np.repeat(np.arange(len(queries)), np.diff(ptr)), rows)
             np.testing.assert_array_equal(indices, others)
             np.testing.assert_allclose(distances, d[rows, others], rtol=1e-12, atol=1e-14)
+
+
+def test_what_is_kept_with_a_grid_follows_every_array() -> None:
+    g = np.random.default_rng(13)
+    p, q = torch.tensor(g.random((200, 3)) * 5), torch.tensor(g.random((4, 3)) * 5)
+
+    def as_without(grid: Any, points: Any, queries: Any = q, module: Any = mt, **rest: Any) -> None:
+        for x, y in zip(module.knn(queries, grid, 3), module.knn(queries, points, 3, **rest)):
+            np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+    # The memory of a cell that NumPy writes to.
+    memory = np.eye(3) * 5
+    grid = madelung.HashGrid(p, cell := torch.from_numpy(memory))
+    for factor in (1.0, 0.4):
+        memory *= factor
+        as_without(grid, p, cell=cell)
+    # Points given anew, fewer and more.
+    grid = madelung.HashGrid(points := p.clone())
+    for n in (200, 100, 150):
+        points.data = torch.tensor(g.random((n, 3)) * 5)
+        as_without(grid, points)
+    # Read-only points that can be written to for a while.
+    grid = madelung.HashGrid(array := p.numpy().copy())
+    for is_writeable in (False, True, False):
+        array.flags.writeable = is_writeable
+        if is_writeable:
+            array[:] = g.random((200, 3)) * 5
+        as_without(grid, array, q.numpy(), mn)
+    # What a trace has made of the arrays is not kept.
+    grid = madelung.HashGrid(jp := jnp.asarray(p.numpy()))
+    jax.jit(lambda w: (mj.knn(jnp.asarray(q.numpy()), grid, 3)[1] * w).sum())(1.0)
+    as_without(grid, jp, jnp.asarray(q.numpy()), mj)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_kept_grid_has_the_derivatives_of_each_call(several: bool) -> None:
+    g = np.random.default_rng(14)
+    p, q = torch.tensor(g.random((200, 3)) * 5), torch.tensor(g.random((4, 3)) * 5)
+    of, own = (torch.arange(200) // 100, {"query_batch_idx": torch.arange(4) // 2}) if several else (None, {})
+    cell = torch.eye(3, dtype=p.dtype) * 5
+    grid = madelung.HashGrid(p, cell, batch_idx=of)
+    mt.knn(q, grid, 4, **own)
+    cell.requires_grad_()
+    with torch.no_grad():
+        mt.knn(q, grid, 4, **own)
+    one, other = (
+        torch.autograd.grad(mt.knn(q, x, 4, **own, **rest)[1].sum(), cell)[0]
+        for x, rest in ((grid, {}), (p, {"cell": cell, "batch_idx": of}))
+    )
+    torch.testing.assert_close(one, other)
+    assert one.abs().sum() > 0

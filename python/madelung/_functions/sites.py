@@ -140,7 +140,8 @@ def around(
     if is_keeping and sites.kept is None:
         sites = _kept(f, grid, sites)
         # What was made of arrays has their derivatives in the call alone, and more systems are of these queries.
-        if not more and sites.points is grid.points and not f.is_differentiated(sites.cell):
+        is_plain = sites.points is grid.points and not f.is_differentiated(sites.cell)
+        if not more and is_plain and sites.kept is not None and f.is_readable(sites.rows):
             grid.keep(f, sites)
     if query_batch_idx is not None:
         of_queries = f.integers(of_batch, query_batch_idx, (q.shape[0],))

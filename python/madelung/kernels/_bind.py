@@ -87,9 +87,9 @@ class Call:
         if not halves:
             return None
         # Graphs of older versions of PyTorch do not know `next` with a default.
-        wide, *_ = [*[x for name, x in reals.items() if name not in halves], None]
+        wide, *_ = [*[x for x in reals.values() if str(x.dtype).endswith(("float32", "float64"))], None]
         self._given = {**self._given, **{name: self.f.widened(x, wide) for name, x in halves.items()}}
-        return next(iter(halves.values())) if wide is None else None
+        return next(iter(halves.values())) if len(halves) == len(reals) else None
 
     def rounded(self, results: Any) -> Any:
         """Results in half precision, where all arrays of reals have it."""

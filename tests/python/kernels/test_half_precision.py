@@ -188,5 +188,7 @@ def test_what_half_precision_cannot_be_is_refused() -> None:
         launch(energy_of, inputs={"x": x, "k": k}, outputs={"e": np.zeros(4, np.float32)})
     with pytest.raises(TypeError, match="`e`: expected float64, got float16"):
         launch(energy_of, inputs={"x": np.ones((4, 3)), "k": k}, outputs={"e": np.zeros(4, np.float16)})
+    with pytest.raises(TypeError, match="`k`: expected float32"):
+        energy_of(x, np.ones(4, int))
     with Tape(), pytest.raises(TypeError, match="`x`: expected float32 or float64 on a tape"):
         energy_of(x, k)
