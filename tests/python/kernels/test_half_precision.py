@@ -23,6 +23,7 @@ from madelung.kernels import (
 )
 
 Atom, Probe, Site = dims("Atom Probe Site")
+pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 @kernel
@@ -113,11 +114,8 @@ def test_beside_other_arrays_they_are_computed_with_as_these_are(framework: str,
 
         x = torch.from_numpy(x64).to(getattr(torch, wide))
     elif framework == "jax":
-        import jax
         import jax.numpy as jnp
 
-        if wide == "float64" and not jax.config.jax_enable_x64:
-            pytest.skip("JAX has no float64 here")
         x = jnp.asarray(x64, wide)
     else:
         x = x64.astype(wide)
