@@ -152,7 +152,7 @@ def described(x: Any) -> str:
     return type(x).__name__
 
 
-def _array(name: str, x: Any) -> npt.NDArray:
+def any_array(name: str, x: Any) -> npt.NDArray:
     if x is None:
         refuse(name, "an array", "None", TypeError)
     if isinstance(x, np.ma.MaskedArray):
@@ -177,7 +177,7 @@ def reals(
     if is_usual and (flags := x.flags).c_contiguous and flags.aligned:
         fits(name, x, shape)
         return x
-    array = _array(name, x)
+    array = any_array(name, x)
     expected = "float32 or float64" if like is None else as_positions(name, like.dtype)
     if array.dtype.kind in ("iu" if exact else "") or (not hasattr(x, "dtype") and array.dtype.kind in "iuf"):
         array = array.astype(np.float64 if like is None else like.dtype)
@@ -195,7 +195,7 @@ def as_positions(name: str, dtype: Any) -> str:
 
 def integers(name: str, x: Any, shape: Sequence[int | str], dtype: Any = np.int32) -> Ints:
     """An array of a dtype (int32), from any integers that it can hold."""
-    array = _array(name, x)
+    array = any_array(name, x)
     if array.size == 0 and not hasattr(x, "dtype"):
         array = array.astype(dtype)
     if array.dtype.kind not in "iu":
@@ -211,7 +211,7 @@ def integers(name: str, x: Any, shape: Sequence[int | str], dtype: Any = np.int3
 
 def numbers(name: str, x: Any) -> npt.NDArray:
     """An array of float32, float64, int32 or int64."""
-    array = _array(name, x)
+    array = any_array(name, x)
     if array.dtype.newbyteorder("=") not in _NUMBERS:
         refuse(name, "float32, float64, int32 or int64", array.dtype, TypeError)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
@@ -235,7 +235,7 @@ def number(name: str, x: Any) -> float:
         return x
     value = None
     if not isinstance(x, (bool, str, bytes, type(None))):
-        array = _array(name, x)
+        array = any_array(name, x)
         if array.ndim == 0 and array.dtype.kind in "iuf":
             value = float(array)
     if value is None:
@@ -255,7 +255,7 @@ def positive(name: str, x: Any) -> float:
 
 def per_system(name: str, x: Any, systems: int, signed: bool = False) -> list[float]:
     """A positive number for all systems, or one for each; `signed`: of any sign."""
-    array = _array(name, x)
+    array = any_array(name, x)
     if isinstance(x, (bool, str, bytes)) or array.dtype.kind not in "iuf":
         refuse(name, "a number, or one for each system", described(x), TypeError)
     if array.ndim > 1 or (array.ndim == 1 and len(array) not in (1, systems)):
@@ -322,7 +322,7 @@ def periodic(pbc: Any, name: str = "pbc") -> npt.NDArray[np.bool_] | None:
     """The periodic axes: one flag for all, (3,) or (B, 3), as (1, 3) or (B, 3). Flags may be 0 and 1."""
     if pbc is None:
         return None
-    array = _array(name, pbc)
+    array = any_array(name, pbc)
     if array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():
         array = array.astype(np.bool_)
     if array.dtype != np.bool_:
@@ -426,7 +426,7 @@ def outputs(given: tuple[Any, ...]) -> Outputs:
 
 def cells(cell: Any, like: npt.NDArray | None = None) -> Floats:
     """Lattice vectors (3, 3) or (B, 3, 3)."""
-    array = _array("cell", cell)
+    array = any_array("cell", cell)
     if array.ndim not in (2, 3):
         refuse("cell", "shape (3, 3) or (B, 3, 3)", array.shape)
     return reals("cell", cell, (3, 3) if array.ndim == 2 else ("B", 3, 3), like)

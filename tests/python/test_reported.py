@@ -73,15 +73,17 @@ def test_kept_lists_of_skewed_cells_and_long_cutoffs(hand: int, boxes: float) ->
     moved = (r + np.float32(0.2) * np.random.default_rng(3).normal(size=r.shape)).astype(np.float32)
     at = moved.astype(np.float64)
     far = np.linalg.norm(at[None, :, None] - at[:, None, None] + n @ cell.astype(np.float64), axis=-1)
-    expected = int((far < cutoff + skin).sum()) - len(r)
+    # Pairs are decided in float32, whose distances of these coordinates are right to 2e-5.
+    least, most = (int((far < cutoff + skin + 2e-5 * sign).sum()) - len(r) for sign in (-1, 1))
+    assert most - least < 10
     search = mj.NeighborList(cutoff, skin, form="rows", room=2.0)
     first = search.allocate(jnp.asarray(r), jnp.asarray(cell))
     found = jax.jit(lambda found, r: search.update(found, r, jnp.asarray(cell)))(first, jnp.asarray(moved))
-    assert int(found.num_pairs) == expected
+    assert least <= int(found.num_pairs) <= most
     fixed = mt.NeighborList(cutoff, skin, room=2.0)
     before, now, h = map(torch.from_numpy, (r, moved, cell))
     kept = fixed.update(fixed.allocate(before, h), now, h)
-    assert int(kept.num_pairs) == expected
+    assert least <= int(kept.num_pairs) <= most
 
 
 ARRAYS = [(mn, np.asarray), (mt, torch.from_numpy), (mj, jnp.asarray)]

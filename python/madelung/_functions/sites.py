@@ -79,7 +79,7 @@ class Around:
 
 def in_space(f: Framework, name: str, x: Any, cell: Any) -> Any:
     """Points of one or two coordinates as points in space; others as they are."""
-    x = np.asarray(x) if isinstance(x, list) and f.is_own(x) else x
+    x = check.any_array(name, x) if isinstance(x, list) and f.is_own(x) else x
     if not hasattr(x, "shape") or len(x.shape) != 2 or x.shape[1] not in (1, 2):
         return x
     if cell is not None:
