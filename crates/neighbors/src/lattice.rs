@@ -22,10 +22,16 @@ impl Precision {
     }
 
     /// |r_j − r_i + S · cell|
-    #[inline]
     pub(crate) fn distance(self, rows: &[[f64; 3]; 3], from: [f64; 3], to: [f64; 3], s: [i32; 3]) -> f64 {
-        let in_single = if self == Self::Single { distance_in_single(rows, from, to, s) } else { None };
-        in_single.unwrap_or_else(|| squared(displacement(rows, from, to, s)).sqrt())
+        if self == Self::Single {
+            let [from, to] = [from, to].map(|r| r.map(|x| x as f32));
+            let square = squared(displacement_in_single(rows, from, to, s));
+            // Others have no room in single precision.
+            if (1e-30..1e30).contains(&square) {
+                return square.sqrt().into();
+            }
+        }
+        squared(displacement(rows, from, to, s)).sqrt()
     }
 
     /// The nearest number.
@@ -139,7 +145,6 @@ impl Lattice {
     }
 
     /// |r_j − r_i + S · cell|, in the precision of the coordinates.
-    #[inline]
     pub(crate) fn distance(&self, from: [f64; 3], to: [f64; 3], s: [i32; 3]) -> f64 {
         self.precision.distance(&self.rows, from, to, s)
     }
@@ -205,13 +210,6 @@ pub(crate) fn translation(rows: &[[f64; 3]; 3], s: [i32; 3]) -> [f64; 3] {
 pub(crate) fn displacement(rows: &[[f64; 3]; 3], from: [f64; 3], to: [f64; 3], s: [i32; 3]) -> [f64; 3] {
     let t = translation(rows, s);
     std::array::from_fn(|k| (to[k] - from[k]) + t[k])
-}
-
-/// A distance, computed in single precision; None where that has no room for it.
-fn distance_in_single(rows: &[[f64; 3]; 3], from: [f64; 3], to: [f64; 3], s: [i32; 3]) -> Option<f64> {
-    let [from, to] = [from, to].map(|r| r.map(|x| x as f32));
-    let square = squared(displacement_in_single(rows, from, to, s));
-    (1e-30..1e30).contains(&square).then(|| square.sqrt().into())
 }
 
 /// [`displacement`], computed in single precision.
