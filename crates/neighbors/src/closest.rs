@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// `nearest`: where each query's points begin and end (2, M), their indices (M, k) and images (M, k, 3), by distance, then
 /// index, then S. With a `radius` above zero (which may be infinity) there may be fewer than k, and the rest is N. `order` may
 /// be that of the points in space, as `spatial_order` gives it, and `grid` the number of a [`KeptGrid`](crate::KeptGrid) of
-/// these points, which may then be left out, or 0. There is a cell for each system, and periodic axes as for the other searches.
+/// these points, which may then be left out, or 0. There is a cell for each system, and periodic axes as for the other
+/// searches.
 pub(crate) fn declare() -> Result<Arc<Op>> {
     Op::new("madelung", "nearest", 1)
         .real("queries", &["Query", "3"])

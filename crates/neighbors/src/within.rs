@@ -21,7 +21,8 @@ const ROWS: usize = 512;
 /// `radius_search`: every image of every point with |r_j − q_i + S · cell| ≤ radius, as offsets of each query's pairs
 /// (M + 1,), indices (P,) and images (P, 3), sorted by i, j, S. With a `capacity` from 0 up that is P: see
 /// [`CooArrays`](crate::CooArrays). `order` may be that of the points in space, as `spatial_order` gives it, and `grid` the
-/// number of a [`KeptGrid`](crate::KeptGrid) of these points, which may then be left out, or 0. A cell for each system, and periodic axes as for the other searches.
+/// number of a [`KeptGrid`](crate::KeptGrid) of these points, which may then be left out, or 0. A cell for
+/// each system, and periodic axes as for the other searches.
 pub(crate) fn declare() -> Result<Arc<Op>> {
     Op::new("madelung", "radius_search", 1)
         .real("queries", &["Query", "3"])

@@ -19,6 +19,8 @@ from madelung.kernels._types import HashGrid
 
 # A list whose pairs stand once each, in place of a full one.
 _HALF_FILL = 4
+# The least numbers that round to infinity: the largest of the dtype and half a unit in its last place.
+_INFINITE = {"float16": 65520.0, "bfloat16": (2.0 - 2.0**-8) * 2.0**127}
 
 
 def _is_mesh(x: Any) -> bool:
@@ -95,12 +97,24 @@ class Call:
         """Results in half precision, where all arrays of reals have it."""
         if self.half is None:
             return results
-        if not isinstance(results, (tuple, list)):
-            return self._rounded(0, results)
-        return tuple([self._rounded(n, x) for n, x in enumerate(results)])
+        self.check_range(results)
+        found = [
+            self.f.rounded(x, self.half) if output["dtype"] is None else x
+            for output, x in zip(self.op.outputs, results if isinstance(results, (tuple, list)) else [results])
+        ]
+        return tuple(found) if isinstance(results, (tuple, list)) else found[0]
 
-    def _rounded(self, n: int, x: Any) -> Any:
-        return self.f.rounded(x, self.half) if self.op.outputs[n]["dtype"] is None else x
+    def check_range(self, results: Any) -> None:
+        """Refuses results that half precision rounds to infinity, where they have values."""
+        if self.half is None:
+            return
+        dtype = str(self.half.dtype).removeprefix("torch.")
+        for output, x in zip(self.op.outputs, results if isinstance(results, (tuple, list)) else [results]):
+            if x is None or output["dtype"] is not None or not self.f.is_readable(x):
+                continue
+            largest = np.abs(self.f.value(output["name"], x)).max(initial=0.0)
+            if largest >= _INFINITE[dtype]:
+                check.refuse(self._names.get(output["name"], output["name"]), f"numbers that {dtype} holds", largest)
 
     def flat(self) -> list[Any]:
         """The inputs."""

@@ -331,6 +331,7 @@ class Op:
             into = {places[name]: (name, given[name]) for name in outputs}
             rooms = rooms_of(bound, flat, given, into)
             results = f.run(call, flat, rooms)
+            bound.check_range(results)
         except (RuntimeError, ValueError) as error:
             raise self._renamed(error) from None
         found = list(results) if isinstance(results, tuple) else [results]

@@ -125,31 +125,36 @@ def test_beside_other_arrays_they_are_computed_with_as_these_are(framework: str,
     np.testing.assert_allclose(values(e), exact, rtol=8 * np.finfo(wide).eps)
 
 
-def test_gradients_of_torch_have_the_dtype_of_their_arrays() -> None:
-    import torch
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_gradients_have_the_dtype_of_their_arrays(framework: str) -> None:
+    dtype, rng = dtypes(framework)[1], np.random.default_rng(5)
+    (x, x64), (k, k64) = (halves(framework, rng.uniform(size=s), dtype) for s in ((40, 3), (40,)))
+    if framework == "torch":
+        import torch
 
-    rng = np.random.default_rng(5)
-    (x, x64), (k, k64) = (halves("torch", rng.uniform(size=s), torch.bfloat16) for s in ((40, 3), (40,)))
-    x.requires_grad_()
-    k.requires_grad_()
-    gx, gk = torch.autograd.grad(energy_of(x, k).sum(), (x, k))
-    assert gx.dtype == gk.dtype == torch.bfloat16
+        gx, gk = torch.autograd.grad(energy_of(x.requires_grad_(), k.requires_grad_()).sum(), (x, k))
+    else:
+        import jax
+
+        gx, gk = jax.jit(jax.grad(lambda x, k: energy_of(x, k).astype("float32").sum(), (0, 1)))(x, k)
+    assert gx.dtype == gk.dtype == dtype
     square = (x64**2).sum(1)
     np.testing.assert_allclose(values(gx), 4 * (k64 * square)[:, None] * x64, rtol=2.0**-8 * 1.01)
     np.testing.assert_allclose(values(gk), square**2, rtol=2.0**-8 * 1.01)
 
 
-def test_gradients_of_jax_have_the_dtype_of_their_arrays() -> None:
-    import jax
-    import jax.numpy as jnp
-
-    rng = np.random.default_rng(5)
-    (x, x64), (k, k64) = (halves("jax", rng.uniform(size=s), jnp.bfloat16) for s in ((40, 3), (40,)))
-    gx, gk = jax.jit(jax.grad(lambda x, k: energy_of(x, k).astype(jnp.float32).sum(), (0, 1)))(x, k)
-    assert gx.dtype == gk.dtype == jnp.bfloat16
-    square = (x64**2).sum(1)
-    np.testing.assert_allclose(values(gx), 4 * (k64 * square)[:, None] * x64, rtol=2.0**-8 * 1.01)
-    np.testing.assert_allclose(values(gk), square**2, rtol=2.0**-8 * 1.01)
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
+def test_results_beyond_their_range_are_refused(framework: str) -> None:
+    dtype = dtypes(framework)[0]
+    (x, _), (k, _) = (halves(framework, 16.0 * np.ones(s), dtype) for s in ((2, 3), (2,)))
+    with pytest.raises(ValueError, match="`e`: expected numbers that float16 holds, got 9437184"):
+        energy_of(x, k)
+    if framework != "jax":
+        with pytest.raises(ValueError, match="`e`: expected numbers that float16 holds, got 9437184"):
+            launch(energy_of, {"x": x, "k": k}, {"e": 0 * k})
+    # 65504 is the largest one.
+    (x, _), (k, _) = (halves(framework, y * np.ones(s), dtype) for y, s in ((1.0, (2, 3)), (7277.0, (2,))))
+    assert np.isfinite(values(energy_of(x, k))).all()
 
 
 def test_launches_write_rounded_results() -> None:
