@@ -172,6 +172,33 @@ def messages(
 
 
 @kernel
+def equivariant(
+    i: Atom,
+    positions: Array[Vec3, Atom],
+    cell: Array[Mat3, System],
+    features: Array[Real, Atom, Feature],
+    vectors: Array[Vec3, Atom, Feature],
+    mixing: Array[Mat2, System, Feature],
+    atoms: Batch[Atom, System],
+    pairs: Pairs[Atom],
+    out: Out[Vec3, Atom, Feature],
+    total: Out[Vec2, System, Feature],
+):
+    """Messages of vectors, mixed with the scalars of their channel (as Schütt et al. 2021)."""
+    b = atoms.of(i)
+    s = [Vec3(0, 0, 0)] * Feature
+    for j, shift in pairs.row(i):
+        d = positions[j] - positions[i] + shift @ cell[b]
+        w = exp(-dot(d, d))
+        for c in Feature:
+            s[c] += w * (vectors[j, c] + features[j, c] * d)
+    for c in Feature:
+        gates = vec2(dot(s[c], vectors[i, c]), features[i, c]) @ mixing[b, c]
+        out[i, c] = gates[0] * s[c] + gates.y * vectors[i, c]
+        total[b, c] += gates * vectors[i, c, 2]
+
+
+@kernel
 def near(
     i: Query,
     queries: Array[Vec3, Query],
@@ -314,6 +341,20 @@ def _messages(positions: Any, features: Any, scale: Any, width: Any, pairs: Any)
         s[i] += w * features[j]
         norm[i] += w
     return scale * s / norm[:, None]
+
+
+def _equivariant(
+    positions: Any, cell: Any, features: Any, vectors: Any, mixing: Any, atoms: Any, pairs: Any
+) -> tuple[Any, Any]:
+    s = np.zeros_like(vectors)
+    for i, j, shift in _listed(pairs):
+        d = positions[j] - positions[i] + shift @ cell[atoms[i]]
+        s[i] += np.exp(-d @ d) * (vectors[j] + features[j][:, None] * d)
+    gates = np.stack([(s * vectors).sum(-1), features], -1)
+    gates = np.einsum("ica,icab->icb", gates, mixing[atoms])
+    total = np.zeros(mixing.shape[:-1])
+    np.add.at(total, atoms, gates * vectors[..., 2:])
+    return gates[..., :1] * s + gates[..., 1:] * vectors, total
 
 
 def _near(queries: Any, points: Any, weights: Any, pairs: Any) -> tuple[Any, Any]:
@@ -467,6 +508,18 @@ def cases() -> dict[str, Case]:
             },
             bulk,
             _flat,
+        ),
+        "equivariant": Case(
+            equivariant,
+            {
+                "positions": positions,
+                "cell": cell,
+                "features": rng.normal(size=(n, 5)),
+                "vectors": rng.normal(size=(n, 5, 3)),
+                "mixing": rng.normal(size=(2, 5, 2, 2)),
+            },
+            bulk,
+            _equivariant,
         ),
     }
 

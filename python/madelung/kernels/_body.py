@@ -28,7 +28,7 @@ _PARTS = {
     "pairs": ("list", "ptr", "shifts", "list_kind"),
 }
 _EXPECTED = (
-    "Array[T], Array[T, Rows] or Array[Real, Rows, Channels] with T = Real, Vec2, Vec3, Vec4, Mat2, Mat3, IVec3, Int "
+    "Array[T], Array[T, Rows] or Array[T, Rows, Channels] with T = Real, Vec2, Vec3, Vec4, Mat2, Mat3, IVec3, Int "
     "or Int64, Real, Int, Int64, Batch[Rows, Systems], Pairs[Rows], Pairs[Rows, Columns, Entries], "
     "Map[Rows, Elements], or an array type of the framework"
 )

@@ -97,8 +97,9 @@ class _Parametrised(Type):
 
 
 class Array(_Parametrised):
-    """Input: `Array[T]` is one element, `Array[T, Rows]` one for each row, and `Array[Real, Rows, Channels]` a real for
-    each row and channel, or a table over the elements of maps. T is Real, Vec2, Vec3, Vec4, Mat2, Mat3, IVec3 or Int.
+    """Input: `Array[T]` is one element, `Array[T, Rows]` one for each row, and `Array[T, Rows, Channels]` one for each
+    row and channel; of reals that may be a table over the elements of maps. T is Real, Vec2, Vec3, Vec4, Mat2 or Mat3;
+    without channels IVec3 or Int, too.
     """
 
 
@@ -107,8 +108,8 @@ class Zero(_Parametrised):
 
 
 class Out(_Parametrised):
-    """Output: `Out[T]` is one element, `Out[T, Rows]` one for each row, and `Out[Real, Rows, Channels]` a real for each
-    row and channel."""
+    """Output: `Out[T]` is one element, `Out[T, Rows]` one for each row, and `Out[T, Rows, Channels]` one for each row
+    and channel."""
 
 
 class InOut(_Parametrised):
@@ -182,9 +183,9 @@ def written(annotation: Any) -> str | None:
 
 
 EXPECTED = (
-    "the name of a dimension (the index), Real or Int (attributes), Array[T], Array[T, Rows] or Array[Real, Rows, "
+    "the name of a dimension (the index), Real or Int (attributes), Array[T], Array[T, Rows] or Array[T, Rows, "
     "Channels] with T = Real, Vec2, Vec3, Vec4, Mat2, Mat3, IVec3 or Int, Zero[T, Rows], Out[T], Out[T, Rows] or "
-    "Out[Real, Rows, Channels], InOut[T] or InOut[T, Rows], Batch[Rows, Systems], Pairs[Rows], "
+    "Out[T, Rows, Channels], InOut[T] or InOut[T, Rows], Batch[Rows, Systems], Pairs[Rows], "
     "Pairs[Rows, Columns, Entries], HashGrid[Rows, Points], Map[Rows, Elements], Mesh[Systems, Nodes] or "
     "Mesh[Systems, Nodes, Waves]"
 )

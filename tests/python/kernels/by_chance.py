@@ -14,7 +14,8 @@ from madelung.kernels import Real, exp
 Atom, System, Feature, Element, Node, Site = mk.dims("Atom System Feature Element Node Site")
 PYTHON = """
 def by_chance_{seed}(i: Atom, positions: Array[Vec3, Atom], charges: Array[Real, Atom],
-           table: Array[Real, Atom, Feature], scale: Array[Real, System], cell: Array[Mat3, System], cutoff: Real,
+           table: Array[Real, Atom, Feature], dipoles: Array[Vec3, Atom, Feature],
+           scale: Array[Real, System], cell: Array[Mat3, System], cutoff: Real,
            order: Int, atoms: Batch[Atom, System], pairs: Pairs[Atom], strength: Array[Real, Element, Element],
            kinds: Map[Atom, Element], field: Array[Real, Node], mesh: Mesh[System, Node], sites: Array[Vec3, Site],
            of_sites: Batch[Site, System], {near}energy: Out[Real, Atom],
@@ -26,6 +27,7 @@ RUST = """
 fn bell(u: Real, v: Real) -> Real {{ exp(-0.2 * u * u) * v }}
 #[kernel(clusters)]
 fn by_chance_{seed}(i: Atom, positions: &[Vec3; Atom], charges: &[Real; Atom], table: &[[Real; Feature]; Atom],
+           dipoles: &[[Vec3; Feature]; Atom],
            scale: &[Real; System], cell: &[Mat3; System], cutoff: Real, order: i32, atoms: &Batch<Atom, System>,
            pairs: &Pairs<Atom>, strength: &[[Real; Element]; Element], kinds: &Map<Atom, Element>, field: &[Real; Node],
            mesh: &Mesh<System, Node>, sites: &[Vec3; Site], of_sites: &Batch<Site, System>, {near}
@@ -36,7 +38,7 @@ NAMES = ("Array", "Batch", "HashGrid", "Int", "Map", "Mat3", "Mesh", "Out", "Pai
 DIMS = {dim.__name__: dim for dim in (Atom, System, Feature, Element, Node, Site)}
 NEAR = ("near: HashGrid[Atom, Site], ", "near: &HashGrid<Atom, Site>,")
 FUNCTIONS = ("sin", "cos", "tanh", "exp", "sqrt", "erfc")
-SMOOTH = ("positions", "charges", "table", "scale", "cell", "strength", "field", "sites")
+SMOOTH = ("positions", "charges", "table", "dipoles", "scale", "cell", "strength", "field", "sites")
 
 # How tightly operators of Python bind.
 CHOICE, SUM, PRODUCT, SIGN, POWER, ATOM = range(6)
@@ -222,6 +224,8 @@ class Author:
             self.sum("w", Term("0.0", ATOM, "0.0"))
             self.open("for c in Feature", "for c in Feature")
             self.line("w += table[i, c] * table[j, c]", "w += table[i][c] * table[j][c];")
+            if self.seed % 2:
+                self.line("w += dot(dipoles[i, c], dipoles[j, c])", "w += dot(dipoles[i][c], dipoles[j][c]);")
             self.close()
             inside.append(name("w"))
         if self.rng.random() < 0.3:
@@ -314,9 +318,10 @@ class Author:
         positions = given["positions"].view(Vector)
         near = [Near(given["near"].points)] if "near" in given else []
         for i in range(len(energy)):
-            function(i, positions, given["charges"], given["table"], given["scale"], given["cell"], given["cutoff"],
-                     given["order"], rows, rows, given["strength"], Kinds(given["kinds"]), given["field"],
-                     Nodes(*given["mesh"]), given["sites"].view(Vector), rows, *near, energy, total)  # fmt: skip
+            function(i, positions, given["charges"], given["table"], given["dipoles"], given["scale"],
+                     given["cell"], given["cutoff"], given["order"], rows, rows, given["strength"],
+                     Kinds(given["kinds"]), given["field"], Nodes(*given["mesh"]),
+                     given["sites"].view(Vector), rows, *near, energy, total)  # fmt: skip
         return energy, total
 
 
@@ -408,4 +413,6 @@ def system(seed: int) -> dict[str, Any]:
     rest: dict[str, Any] = {"kinds": rng.integers(0, 2, n, np.int32), "mesh": (5, 4, 6, 4)}
     if has_grid(seed):
         rest["near"] = mk.HashGrid(smooth["sites"])
-    return {**smooth, **rest, "cutoff": 1.3, "order": int(rng.integers(1, 5)), "pairs": lists}
+    rest |= {"cutoff": 1.3, "order": int(rng.integers(1, 5)), "pairs": lists}
+    smooth["dipoles"] = rng.uniform(-1, 1, (n, 3, 3))
+    return {**smooth, **rest}

@@ -92,14 +92,17 @@ pub(super) fn check_kind(
                 (None, None) => true,
                 _ => false,
             };
-            let rest_fits = match (width, rest) {
-                (Some(w), [size]) => same(w, size),
-                (Some(_), _) => false,
-                (None, rest) => components_of(rest) == Some(components),
+            let (width_fits, rest) = match (width, rest) {
+                (Some(w), [size, rest @ ..]) => (same(w, size), rest),
+                (width, rest) => (width.is_none(), rest),
             };
-            if !rows_fit || !rest_fits {
-                let per_row = width.map_or_else(|| components.to_string(), |w| kernel.dims[w].to_string());
-                return wrong(format!("{per_row} components per row of {:?}", dim.map(|d| kernel.dims[d])));
+            if !rows_fit || !width_fits || components_of(rest) != Some(components) {
+                let of = |d: Option<usize>| d.map(|d| kernel.dims[d]);
+                return wrong(format!(
+                    "{components} components per channel of {:?}, row of {:?}",
+                    of(width),
+                    of(dim)
+                ));
             }
         }
         ParamKind::Ints { dim, components } => {

@@ -101,6 +101,31 @@ madelung_core::kernels! {
         }
     }
 
+    /// Messages to the vectors of each centre from the vectors and scalars near it (Schütt et al. 2021, eq. 8).
+    #[kernel(scatter)]
+    fn message(
+        i: Centre,
+        centres: &[Vec3; Centre],
+        points: &[Vec3; Point],
+        features: &[[Real; Feature]; Point],
+        vectors: &[[Vec3; Feature]; Point],
+        gates: &[[Vec2; Feature]; Centre],
+        near: &Pairs<Centre, Point, Edge>,
+        out: &mut [[Vec3; Feature]; Centre],
+    ) {
+        let mut sum = [vec3(0.0, 0.0, 0.0); Feature];
+        for (j, shift, p) in near.row(i) {
+            let d = points[j] - centres[i];
+            let weight = exp(-length(d));
+            for c in Feature {
+                sum[c] += vectors[j][c] * weight + d * (weight * features[j][c]);
+            }
+        }
+        for c in Feature {
+            out[i][c] = sum[c] * gates[i][c].x + cross(sum[c], vec3(gates[i][c].y, 1.0, 0.0));
+        }
+    }
+
     #[kernel]
     fn sum(i: Row, x: &[[Real; Feature]; System], rows: &Batch<Row, System>, out: &mut [Real; Row]) {
         let b = rows.of(i);
@@ -142,6 +167,15 @@ fn op(kernel: &str) -> Arc<Op> {
             .pairs_between("near", "Centre", "Point", "Edge")
             .output("out", &["Centre", "Feature"])
             .step(&AGGREGATE),
+        "message" => op
+            .real("centres", &["Centre", "3"])
+            .real("points", &["Point", "3"])
+            .real("features", &["Point", "Feature"])
+            .real("vectors", &["Point", "Feature", "3"])
+            .real("gates", &["Centre", "Feature", "2"])
+            .pairs_between("near", "Centre", "Point", "Edge")
+            .output("out", &["Centre", "Feature", "3"])
+            .step(&MESSAGE),
         _ => op
             .real("x", &["System", "Feature"])
             .batch("rows", "Row", "System")
@@ -175,6 +209,13 @@ fn case(kernel: &str, dtype: DType, width: usize) -> Case {
     let shapes = match kernel {
         "normalise" => vec![vec![ROWS, width], vec![width], vec![2, width]],
         "aggregate" => vec![vec![ROWS, 3], vec![POINTS, 3], vec![POINTS, width], vec![]],
+        "message" => vec![
+            vec![ROWS, 3],
+            vec![POINTS, 3],
+            vec![POINTS, width],
+            vec![POINTS, width, 3],
+            vec![ROWS, width, 2],
+        ],
         _ => vec![vec![ROWS, 3], vec![width], vec![width], vec![ROWS, width]],
     };
     let arrays = shapes.iter().enumerate().map(|(n, shape)| array(dtype, shape, n as f64)).collect();
@@ -190,7 +231,7 @@ fn case(kernel: &str, dtype: DType, width: usize) -> Case {
         (0..ROWS).flat_map(|i| of_centre(i).map(move |j| (i as i32, j as i32))).unzip();
     let shifts = vec![[0; 3]; rows.len()];
     let near = PairList::from_coo(&rows, columns, shifts, ROWS, POINTS, Kind::Directed).expect("a list");
-    let pairs = if kernel == "aggregate" { near } else { pairs };
+    let pairs = if matches!(kernel, "aggregate" | "message") { near } else { pairs };
     let rows = Batch::from_ptr(vec![0, 70, ROWS as i32]).expect("a batch");
     Case { op: op(kernel), arrays, rows, pairs, count: width as f64 }
 }
@@ -200,7 +241,7 @@ impl Case {
         let mut args: Vec<Arg<'_>> = self.arrays.iter().map(|a| Arg::Array(a.view())).collect();
         if self.op.name == "normalise" {
             args.extend([Arg::Real(self.count), Arg::Structure(&self.rows)]);
-        } else if self.op.name == "aggregate" {
+        } else if matches!(&*self.op.name, "aggregate" | "message") {
             args.push(Arg::Structure(&self.pairs));
         } else {
             args.extend([Arg::Real(2.0), Arg::Structure(&self.pairs)]);
@@ -296,6 +337,24 @@ fn aggregated(case: &Case, width: usize) -> Vec<f64> {
     sum.iter().enumerate().map(|(n, x)| x / norm[n / width]).collect()
 }
 
+fn messages(case: &Case, width: usize) -> Vec<f64> {
+    let [r, s, f, v, g] = [0, 1, 2, 3, 4].map(|n| case.arrays[n].to_f64().unwrap());
+    let mut sum = vec![[0.0; 3]; ROWS * width];
+    for (i, j, _) in case.pairs.iter() {
+        let d: [f64; 3] = std::array::from_fn(|k| s[3 * j + k] - r[3 * i + k]);
+        let weight = (-d.iter().map(|d| d * d).sum::<f64>().sqrt()).exp();
+        for c in 0..width {
+            let of = j * width + c;
+            (0..3).for_each(|k| sum[i * width + c][k] += weight * (v[3 * of + k] + d[k] * f[of]));
+        }
+    }
+    let gated = |(n, [x, y, z]): (usize, &[f64; 3])| {
+        let [gate, turn] = [g[2 * n], g[2 * n + 1]];
+        [x * gate - z, y * gate + z * turn, z * gate + x - y * turn]
+    };
+    sum.iter().enumerate().flat_map(gated).collect()
+}
+
 fn radials(case: &Case, width: usize) -> Vec<f64> {
     let [r, w, m, own] = [0, 1, 2, 3].map(|n| case.arrays[n].to_f64().unwrap());
     let mut energy = vec![0.0; ROWS];
@@ -322,6 +381,13 @@ fn values_are_those_of_plain_loops() {
             let case = self::case("aggregate", dtype, width);
             let want = aggregated(&case, width);
             close(&format!("aggregate, {width}, {dtype}"), &case.values()[0], &want, tolerance);
+            let case = self::case("message", dtype, width);
+            close(
+                &format!("message, {width}, {dtype}"),
+                &case.values()[0],
+                &messages(&case, width),
+                tolerance,
+            );
         }
     }
 }
@@ -329,7 +395,7 @@ fn values_are_those_of_plain_loops() {
 #[test]
 fn derivatives_are_those_of_finite_differences() {
     let step = 3e-4;
-    for kernel in ["normalise", "radial", "aggregate"] {
+    for kernel in ["normalise", "radial", "aggregate", "message"] {
         for width in [3, 20] {
             let case = case(kernel, DType::F64, width);
             let direction: Vec<Array> = case
@@ -371,14 +437,16 @@ fn derivatives_are_those_of_finite_differences() {
 /// Gathered through the list's transpose, and added where it belongs.
 #[test]
 fn gather_is_scatter() {
-    let case = case("aggregate", DType::F64, 37);
-    let along = |n: usize, a: &Array| array(DType::F64, a.shape(), 60.0 + n as f64);
-    let direction: Vec<Array> = case.arrays.iter().enumerate().map(|(n, a)| along(n, a)).collect();
-    for direction in [None, Some(direction.as_slice())] {
-        let scatter = Context { scatter: true, ..madelung_cpu::context() };
-        let scattered = case.gradients(&scatter, direction);
-        for (x, y) in case.gradients(&madelung_cpu::context(), direction).iter().zip(&scattered) {
-            close("gathered", x, y, 1e-13);
+    for kernel in ["aggregate", "message"] {
+        let case = case(kernel, DType::F64, 37);
+        let along = |n: usize, a: &Array| array(DType::F64, a.shape(), 60.0 + n as f64);
+        let direction: Vec<Array> = case.arrays.iter().enumerate().map(|(n, a)| along(n, a)).collect();
+        for direction in [None, Some(direction.as_slice())] {
+            let scatter = Context { scatter: true, ..madelung_cpu::context() };
+            let scattered = case.gradients(&scatter, direction);
+            for (x, y) in case.gradients(&madelung_cpu::context(), direction).iter().zip(&scattered) {
+                close(&format!("{kernel}, gathered"), x, y, 1e-13);
+            }
         }
     }
 }
@@ -386,7 +454,7 @@ fn gather_is_scatter() {
 #[test]
 fn bits_do_not_depend_on_threads() {
     let threads = Threads::new(3);
-    for kernel in ["normalise", "radial", "aggregate"] {
+    for kernel in ["normalise", "radial", "aggregate", "message"] {
         let case = case(kernel, DType::F32, 37);
         let one = case.gradients(&madelung_cpu::context().with_pool(&Serial), None);
         assert_eq!(one, case.gradients(&madelung_cpu::context().with_pool(&threads), None));

@@ -223,6 +223,14 @@ impl ParamKind {
         }
     }
 
+    /// The dimension of an array's channels.
+    pub fn width(self) -> Option<usize> {
+        match self {
+            Self::Real { width, .. } | Self::Output { width, .. } => width,
+            _ => None,
+        }
+    }
+
     /// Whether kernels write it.
     pub fn is_output(self) -> bool {
         matches!(self, Self::Output { .. } | Self::Integers { output: true, .. })

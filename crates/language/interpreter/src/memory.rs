@@ -385,12 +385,6 @@ impl<W: World> Machine<'_, W> {
                         after.store(at);
                     });
                 }
-                I::AddEntries { slot, stride, component, x } => {
-                    let (p, first) = (self.pointer::<<W::L as Lane>::Elem>(slot), self.open.k);
-                    vectors!(from self, x; k, n, v, x; {
-                        rt::add_entries::<W::L>(p, first + k, stride, component, x, n);
-                    });
-                }
                 I::ScatterTable { slot, rows, width, columns, x } => {
                     let (p, width) = (self.pointer::<f64>(slot), *self.int(width) as usize);
                     let (rows, columns) = (self.index(rows), self.index(columns));

@@ -59,7 +59,6 @@ impl Found<'_> {
             }
             I::ScatterTable { slot, .. } => (To::Array(*slot), None),
             I::AddConsecutive { slot, component, .. }
-            | I::AddEntries { slot, component, .. }
             | I::StoreLanes { slot, component, .. }
             | I::AddInClusters { slot, component, .. }
             | I::NodeAdd { slot, component, .. } => (To::Array(*slot), Some(*component as i64)),

@@ -104,9 +104,9 @@ where
     }
 
     #[inline(always)]
-    unsafe fn put(p: *mut L::Elem, (row, n): (usize, usize), _: (usize, usize), x: L, adds: bool) {
+    unsafe fn put(p: *mut L::Elem, at: (usize, usize), of: (usize, usize), x: L, adds: bool) {
         // SAFETY: the caller's promise.
-        unsafe { rt::put_lanes::<L>(p, row, x, n, adds) };
+        unsafe { rt::put_lanes::<L>(p, at, of, x, adds) };
     }
 
     unsafe fn node_load(

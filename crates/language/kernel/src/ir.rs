@@ -390,10 +390,7 @@ impl Kernel {
         if role.has(Role::HIDDEN) {
             return role.width();
         }
-        match self.params[param].kind {
-            Kind::Real { width, .. } | Kind::Output { width, .. } => width,
-            _ => None,
-        }
+        self.params[param].kind.width()
     }
 
     /// Whether the array holds integers.

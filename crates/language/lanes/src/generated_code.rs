@@ -67,19 +67,31 @@ pub fn filled<L: Lane>(numbers: &Spilled<f64>) -> L {
     unsafe { L::load(lanes.as_ptr()) }
 }
 
-/// Writes or adds the first `n` lanes to elements `i, i + 1, …`; a null array is skipped.
+/// Writes or adds the first `n` lanes to the `component` of elements `i, i + 1, …` of so many components; a null array is
+/// skipped.
 ///
 /// # Safety
 /// `p` is null or valid for reading and writing these elements, which no other thread touches.
 #[inline(always)]
-pub unsafe fn put_lanes<L: Lane>(p: *mut L::Elem, i: usize, x: L, n: usize, adds: bool) {
+pub unsafe fn put_lanes<L: Lane>(
+    p: *mut L::Elem,
+    (i, n): (usize, usize),
+    (stride, component): (usize, usize),
+    x: L,
+    adds: bool,
+) {
     if p.is_null() {
         return;
     }
     // SAFETY: the caller's promise.
     unsafe {
-        let q = p.add(i);
-        if n == L::N {
+        let q = p.add(i * stride + component);
+        if stride > 1 {
+            for lane in 0..n {
+                let (q, x) = (q.add(lane * stride), x.lane(lane));
+                *q = L::Elem::of_f64(if adds { (*q).to_f64() + x } else { x });
+            }
+        } else if n == L::N {
             (if adds { L::load(q) + x } else { x }).store(q);
         } else {
             (if adds { L::load_first(q, n) + x } else { x }).store_first(q, n);
@@ -134,31 +146,6 @@ pub unsafe fn scatter<L: Lane>(
     for lane in 0..n {
         // SAFETY: the caller's promise.
         unsafe { *p.add(L::index_lane(index, lane) * stride + component) += x.lane(lane) };
-    }
-}
-
-/// Adds the first `n` lanes to the elements of consecutive entries from `k` on.
-///
-/// # Safety
-/// `p` is null or valid for every element `(k + lane) * stride + component`, which no other thread touches.
-#[inline(always)]
-pub unsafe fn add_entries<L: Lane>(
-    p: *mut L::Elem,
-    k: usize,
-    stride: usize,
-    component: usize,
-    x: L,
-    n: usize,
-) {
-    if p.is_null() {
-        return;
-    }
-    for lane in 0..n {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let q = p.add((k + lane) * stride + component);
-            *q = L::Elem::of_f64((*q).to_f64() + x.lane(lane));
-        }
     }
 }
 

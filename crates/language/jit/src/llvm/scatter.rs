@@ -16,6 +16,7 @@ impl Printer {
                         let q = s.address(s.real_type(), &p, &at);
                         return s.store(&q, &x, &adds);
                     }
+                    // The sum of two f32 in f64, rounded, is their sum in f32.
                     let at = s.strided(&first, stride, component);
                     let x = if s.lanes.element() == s.real_type() { x } else { s.unless_added(&x, &adds) };
                     s.lane_by_lane(&x, |s, l, x| {
@@ -36,22 +37,6 @@ impl Printer {
                     None => self.line(format_args!("fadd {ty} {before}, {x}")),
                 };
                 self.does(format_args!("store {ty} {after}, ptr {q}, align {align}"));
-            }
-            I::AddEntries { slot, stride, component, x } => {
-                let (p, x, k) = (self.pointer(slot), self.vector(x), self.open.k.clone());
-                self.unless_null(&p, |s| {
-                    // The sum of two f32 in f64, rounded, is their sum in f32.
-                    if stride == 1 {
-                        let at = s.element(&k, "1", &component.to_string());
-                        let q = s.address(s.real_type(), &p, &at);
-                        return s.store(&q, &x, "true");
-                    }
-                    let at = s.strided(&k, stride, component);
-                    s.lane_by_lane(&x, |s, l, x| {
-                        let q = s.address(s.real_type(), &p, &at[l]);
-                        s.put(&q, x, "true");
-                    });
-                });
             }
             I::AddConsecutive { slot, first, stride, component, x } => {
                 let (p, first, x) = (self.pointer(slot), self.first(first), self.vector(x));

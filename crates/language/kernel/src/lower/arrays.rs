@@ -10,6 +10,8 @@ use syn::{Expr, ExprIndex, Result};
 /// The most elements of a local array, and the most iterations of a loop that is unrolled for one.
 const UNROLLED: i64 = 64;
 
+const NUMBER: &str = "this is a number: only arrays, vectors and matrices have elements";
+
 impl Lower<'_> {
     /// `[a, b, c]`
     pub(super) fn array(&mut self, a: &syn::ExprArray) -> Result<Value> {
@@ -100,19 +102,30 @@ impl Lower<'_> {
 
     /// Whether an expression has a value, be it an element of an array of vectors, and is no array.
     pub(super) fn is_computed(&self, e: &Expr) -> bool {
-        match e {
-            Expr::Index(ix) => matches!(&*ix.expr, Expr::Path(p) if self.is_of_vectors(p)),
-            Expr::Path(_) => false,
+        let (mut array, mut indices) = (e, 0);
+        while let Expr::Index(ix) = array {
+            (array, indices) = (&ix.expr, indices + 1);
+        }
+        match array {
+            Expr::Path(p) => {
+                p.path.get_ident().is_some_and(|name| self.leads_to_vector(&name.to_string(), indices))
+            }
             _ => true,
         }
     }
 
-    /// Whether this names an array whose elements are vectors or matrices, and can be read.
-    fn is_of_vectors(&self, p: &syn::ExprPath) -> bool {
-        let named = p.path.get_ident().and_then(|name| self.lookup(&name.to_string()));
-        let Some(Value::Param(id)) = named else { return false };
-        let Param { kind, element, .. } = &self.params[id];
-        *element != Shape::Number && (self.b.in_order || !kind.is_output())
+    /// Whether so many indices of a name lead to a vector or a matrix that can be read: one of an array of these, two where
+    /// the array has channels.
+    fn leads_to_vector(&self, name: &str, indices: usize) -> bool {
+        match self.lookup(name) {
+            Some(Value::Channels(.., shape)) => shape != Shape::Number && indices == 1,
+            Some(Value::Param(id)) => {
+                let Param { kind, element, .. } = &self.params[id];
+                let readable = self.b.in_order || !kind.is_output();
+                *element != Shape::Number && readable && indices == 1 + usize::from(kind.width().is_some())
+            }
+            _ => false,
+        }
     }
 
     /// An element of a local array, a component of a vector, or a row of a matrix.
@@ -124,7 +137,7 @@ impl Lower<'_> {
                 v.chunks(*n).map(|row| Value::Tensor(Shape::Vector(*n), row.to_vec())).collect()
             }
             Value::Tensor(_, v) => v.iter().map(|v| Value::Scalar(*v)).collect(),
-            _ => return err(at, "this is a number: only arrays, vectors and matrices have elements"),
+            _ => return err(at, NUMBER),
         };
         let n = self.int(index)?;
         match self.constant_int(n) {
@@ -207,13 +220,11 @@ impl Lower<'_> {
             TokenTree::Group(g) if g.delimiter() == Delimiter::Bracket && n > 0 => {
                 let local =
                     |name: &str| !matches!(self.lookup(name), Some(Value::Param(_) | Value::Channels(..)));
-                let of_element = |name: &str| match self.lookup(name) {
-                    Some(Value::Param(id)) => self.params[id].element != Shape::Number,
-                    _ => false,
-                };
-                let is_local = match (&tokens[n - 1], n.checked_sub(2).map(|m| &tokens[m])) {
-                    (TokenTree::Ident(i), _) => local(&i.to_string()),
-                    (TokenTree::Group(_), Some(TokenTree::Ident(i))) => of_element(&i.to_string()),
+                let before = tokens[..n].iter().rev();
+                let indices = before.take_while(|t| matches!(t, TokenTree::Group(_))).count();
+                let is_local = match n.checked_sub(indices + 1).map(|at| &tokens[at]) {
+                    Some(TokenTree::Ident(i)) if indices == 0 => local(&i.to_string()),
+                    Some(TokenTree::Ident(i)) => self.leads_to_vector(&i.to_string(), indices),
                     _ => false,
                 };
                 is_local || self.indexes_local(g.stream())
@@ -250,27 +261,31 @@ impl Lower<'_> {
         Ok(Some(dim))
     }
 
-    /// `let mut s = [0.0; Feature]`: a sum for each channel. None where it is something else.
+    /// `let mut s = [0.0; Feature]`: a sum for each channel, of reals, vectors or matrices. None where it is something else.
     pub(super) fn channel_sums(&mut self, e: &Expr) -> Result<Option<Value>> {
         let Expr::Repeat(r) = e else { return Ok(None) };
         let Some(dim) = self.dimension(&r.len) else { return Ok(None) };
         self.channels(&r.len)?;
-        if !matches!(self.expr(&r.expr)?, Value::Scalar(v) if self.b.constant(v) == Some(0.0)) {
-            return err(&r.expr, "sums over channels begin at 0.0");
-        }
+        let zero = self.expr(&r.expr)?;
+        let shape = match self.reals(&zero) {
+            Some((shape, zeros)) if zeros.iter().all(|z| self.b.constant(*z) == Some(0.0)) => shape,
+            _ => return err(&r.expr, "sums over channels begin at 0.0, or at a vector or a matrix of zeros"),
+        };
         if !self.loops.is_empty() || self.branches > 0 {
             return err(e, "sums over channels are declared outside loops and branches");
         }
-        let sum = self.b.new_acc();
-        self.b.push(Stmt::DeclareChannels(sum, dim));
-        self.declared_in.insert(sum, 0);
-        Ok(Some(Value::Channels(sum, dim)))
+        let sums: Vec<Acc> = (0..shape.components()).map(|_| self.b.new_acc()).collect();
+        for sum in &sums {
+            self.b.push(Stmt::DeclareChannels(*sum, dim));
+        }
+        self.declared_in.insert(sums[0], 0);
+        Ok(Some(Value::Channels(sums[0], dim, shape)))
     }
 
-    fn named_channels(&self, e: &Expr) -> Option<(Acc, Dim)> {
+    fn named_channels(&self, e: &Expr) -> Option<(Acc, Dim, Shape)> {
         let Expr::Path(p) = e else { return None };
         match self.lookup(&p.path.get_ident()?.to_string()) {
-            Some(Value::Channels(sum, dim)) => Some((sum, dim)),
+            Some(Value::Channels(sum, dim, shape)) => Some((sum, dim, shape)),
             _ => None,
         }
     }
@@ -301,21 +316,24 @@ impl Lower<'_> {
 
     /// `s[c]` and `features[j][c]`. None where there are no channels.
     pub(super) fn channel_value(&mut self, ix: &ExprIndex) -> Result<Option<Value>> {
-        if let Some((sum, dim)) = self.named_channels(&ix.expr) {
+        if let Some((sum, dim, shape)) = self.named_channels(&ix.expr) {
             let c = self.channel(dim, &ix.index)?;
             self.note_read(sum, &ix.expr);
             self.channels_read.insert(sum);
-            return Ok(Some(Value::Scalar(self.b.emit(Op::ReadChannel(sum, c), Type::Real))));
+            let read = |component| self.b.emit(Op::ReadChannel(sum + component, c), Type::Real);
+            return Ok(Some(Value::of(shape, (0..shape.components()).map(read).collect())));
         }
-        if !matches!(&*ix.expr, Expr::Index(_)) {
-            return Ok(None);
+        let Expr::Index(inner) = &*ix.expr else { return Ok(None) };
+        if matches!(&*inner.expr, Expr::Index(_)) {
+            // No vector: `element` reads the components of these.
+            self.channel_value(inner)?;
+            return err(inner, NUMBER);
         }
         let (param, row, c) = self.channel_place(ix)?;
         if matches!(self.params[param].kind, Kind::Output { .. }) {
             return err(ix, "an output cannot be read: its old value is gone in the backward pass");
         }
-        let load = Op::Load { param, role: Role::VALUE, row: Some(row), component: 0, channel: Some(c) };
-        Ok(Some(Value::Scalar(self.b.real_op(load))))
+        Ok(Some(self.load(param, Some(row), Some(c))))
     }
 
     /// Parameter, row and channel of `features[j][c]`, or row and column of `table[kind.of(i)][kind.of(j)]`.
@@ -323,6 +341,9 @@ impl Lower<'_> {
         let Expr::Index(inner) = &*ix.expr else {
             return err(&ix.expr, "expected `array[row][channel]`");
         };
+        if matches!(&*inner.expr, Expr::Index(_)) {
+            return err(ix, syntax::WHOLE);
+        }
         let param = self.param_named(&inner.expr)?;
         let (Kind::Real { dim: Some(dim), width: Some(width), .. }
         | Kind::Output { dim: Some(dim), width: Some(width), .. }) = self.params[param].kind
@@ -337,7 +358,8 @@ impl Lower<'_> {
         };
         let row = self.index(&inner.index)?;
         self.check_row(dim, row, &inner.index)?;
-        let in_table = matches!(self.params[param].kind, Kind::Real { .. }) && self.is_element(row);
+        let is_table = self.params[param].element == Shape::Number && !self.params[param].kind.is_output();
+        let in_table = is_table && self.is_element(row);
         if in_table || dim == width {
             let column = self.index(&ix.index)?;
             if in_table && self.is_element(column) {
@@ -358,7 +380,7 @@ impl Lower<'_> {
         value: &Value,
         at: &syn::ExprBinary,
     ) -> Result<bool> {
-        if let Some((sum, dim)) = self.named_channels(&ix.expr) {
+        if let Some((sum, dim, shape)) = self.named_channels(&ix.expr) {
             let channel = self.channel(dim, &ix.index)?;
             // (Where it was read in a loop that is open, that loop says so.)
             let in_open_loop = self.loops.iter().any(|l| l.read.iter().any(|r| r.0 == sum));
@@ -369,8 +391,9 @@ impl Lower<'_> {
                 );
                 return err(at, message);
             }
-            let value = self.components(value, Shape::Number, &at.right)?[0];
-            self.b.push(Stmt::AccumulateChannel { sum, channel, value });
+            for (component, value) in self.components(value, shape, &at.right)?.into_iter().enumerate() {
+                self.b.push(Stmt::AccumulateChannel { sum: sum + component, channel, value });
+            }
             for l in &mut self.loops {
                 l.changed.push(sum);
             }
@@ -392,9 +415,11 @@ impl Lower<'_> {
                 "adding to an output inside a loop over data: sum into a `let mut` and add once after the loop",
             );
         }
-        let value = self.components(value, Shape::Number, &at.right)?[0];
-        let (role, row, channel) = (Role::VALUE, Some(row), Some(c));
-        self.b.push(Stmt::Contribute { param, role, row, component: 0, channel, value });
+        let value = self.components(value, self.params[param].element, &at.right)?;
+        for (component, value) in value.into_iter().enumerate() {
+            let (role, row, channel) = (Role::VALUE, Some(row), Some(c));
+            self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
+        }
         self.stored.insert(param);
         Ok(true)
     }
@@ -419,8 +444,11 @@ impl Lower<'_> {
             return err(a, "this output was already written: its first value would be lost");
         }
         let value = self.expr(&a.right)?;
-        let value = self.components(&value, Shape::Number, &a.right)?[0];
-        self.b.push(Stmt::Store { param, role: Role::VALUE, component: 0, channel: Some(c), value });
+        let value = self.components(&value, self.params[param].element, &a.right)?;
+        for (component, value) in value.into_iter().enumerate() {
+            let (role, channel) = (Role::VALUE, Some(c));
+            self.b.push(Stmt::Store { param, role, component, channel, value });
+        }
         Ok(())
     }
 }

@@ -215,7 +215,7 @@ impl Lower<'_> {
                     err(p, format!("say which element of it: `{name}[row]`, or `*{name}` where there is one"))
                 }
             },
-            Some(Value::Channels(_, dim)) => {
+            Some(Value::Channels(_, dim, _)) => {
                 let dim = self.dim_name(dim);
                 err(p, format!("`{name}` has a sum for each channel: `{name}[c]` in a loop `for c in {dim}`"))
             }
@@ -250,7 +250,7 @@ impl Lower<'_> {
             }
             Kind::Real { dim: Some(dim), .. } => {
                 self.check_row(dim, row, &ix.index)?;
-                Ok(self.load(param, Some(row)))
+                Ok(self.load(param, Some(row), None))
             }
             Kind::Ints { dim, components } => {
                 self.check_row(dim, row, &ix.index)?;

@@ -208,8 +208,8 @@ enum Value {
     Sum(Acc, Shape),
     /// The elements of a local array: values, or sums where it is `let mut`.
     Array(Vec<Value>),
-    /// A sum for each channel of a dimension.
-    Channels(Acc, Dim),
+    /// A sum for each channel of a dimension: the first of the accumulators of its components.
+    Channels(Acc, Dim, Shape),
     Param(ParamId),
 }
 
@@ -449,8 +449,8 @@ impl Lower<'_> {
     }
 
     /// An element of an array of reals.
-    fn load(&mut self, param: ParamId, row: Option<Val>) -> Value {
-        let (role, channel, shape) = (crate::ir::Role::VALUE, None, self.params[param].element);
+    fn load(&mut self, param: ParamId, row: Option<Val>, channel: Option<Val>) -> Value {
+        let (role, shape) = (crate::ir::Role::VALUE, self.params[param].element);
         let at = |component| self.b.real_op(Op::Load { param, role, row, component, channel });
         Value::of(shape, (0..shape.components()).map(at).collect())
     }

@@ -7,8 +7,8 @@ use quote::ToTokens;
 use syn::{FnArg, Result};
 
 const PARAMETER_TYPES: &str = "one of: `Real` or `i32` (attributes), `&T` (one element) and \
-     `&[T; Dim]` (one per row) with T = Real, Vec2, Vec3, Vec4, Mat2 or Mat3, `&[IVec3; Dim]`, `&[i32; Dim]`, `&[[Real; Feature]; Dim]` (channels for each row, or a table over the elements of maps), \
-     `&mut T`, `&mut [T; Dim]`, `&mut [[Real; Feature]; Dim]` (outputs), \
+     `&[T; Dim]` (one per row) with T = Real, Vec2, Vec3, Vec4, Mat2 or Mat3, `&[IVec3; Dim]`, `&[i32; Dim]`, `&[[T; Feature]; Dim]` (channels for each row; with T = Real a table over the elements of maps, too), \
+     `&mut T`, `&mut [T; Dim]`, `&mut [[T; Feature]; Dim]` (outputs), \
      `&Batch<Rows, Systems>`, `&Pairs<Rows>`, `&Pairs<Rows, Columns, Entries>`, `&HashGrid<Rows, Points>`, `&Map<Rows, Into>`, \
      `&Mesh<Systems, Nodes>`, `&Mesh<Systems, Nodes, Waves>`; T may be `Zero<T>`";
 
@@ -117,7 +117,7 @@ impl Lower<'_> {
         let value = match kind {
             Kind::Scalar => Value::Scalar(self.b.real_op(Op::Scalar(id))),
             Kind::IntScalar => Value::Scalar(self.b.op_value(Op::IntScalar(id))),
-            Kind::Real { dim: None, .. } => self.load(id, None),
+            Kind::Real { dim: None, .. } => self.load(id, None, None),
             _ => Value::Param(id),
         };
         self.names[0].insert(name.ident.to_string(), value);
@@ -151,7 +151,7 @@ impl Lower<'_> {
                 if let syn::Type::Array(channels) = &*array.elem
                     && !in_order
                 {
-                    return Ok((self.channels_of(array, channels, rows, output)?, Shape::Number));
+                    return self.channels_of(array, channels, rows, output);
                 }
                 (&*array.elem, Some(rows))
             }
@@ -200,26 +200,31 @@ impl Lower<'_> {
         Ok((kind, shape))
     }
 
-    /// The kind of `&[[Real; Feature]; Dim]`.
+    /// The kind and the element of `&[[Vec3; Feature]; Dim]`.
     fn channels_of(
         &mut self,
         array: &syn::TypeArray,
         channels: &syn::TypeArray,
         rows: Dim,
         output: bool,
-    ) -> Result<Kind> {
+    ) -> Result<(Kind, Shape)> {
         let width = self.dim(&dimension_of(&channels.len)?);
-        if type_name(&channels.elem) != "Real" || (output && rows == width) {
-            return err(
-                &array.elem,
-                "an array with channels is `&[[Real; Feature]; Atom]`: reals, in rows of another dimension",
-            );
-        }
-        let (dim, width, components) = (Some(rows), Some(width), 1);
-        Ok(if output {
+        let shape = match Shape::named(&type_name(&channels.elem)) {
+            Some(shape) if rows != width || (shape == Shape::Number && !output) => shape,
+            _ => {
+                return err(
+                    &array.elem,
+                    "an array with channels is `&[[T; Feature]; Atom]` with T = Real, Vec2, Vec3, Vec4, Mat2 or Mat3, in \
+                     rows of another dimension; a table over the elements of maps is of reals",
+                );
+            }
+        };
+        let (dim, width, components) = (Some(rows), Some(width), shape.components());
+        let kind = if output {
             Kind::Output { dim, components, width }
         } else {
             Kind::Real { dim, components, zero: false, width }
-        })
+        };
+        Ok((kind, shape))
     }
 }

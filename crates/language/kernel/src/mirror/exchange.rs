@@ -166,7 +166,7 @@ impl<'a> Exchanged<'a> {
                     if theirs {
                         let value = self.value(*value)?;
                         if let Some(channel) = channel {
-                            let (target, channel) = ((*param, *role), self.value(*channel)?);
+                            let (target, channel) = ((*param, *role, *component), self.value(*channel)?);
                             let sum = channel_sum(self.kernel, self.b, &mut self.channel_sums, target);
                             self.b.push(Stmt::AccumulateChannel { sum, channel, value });
                             continue;

@@ -95,7 +95,7 @@ fn store_the_rest(kernel: &Kernel, b: &mut Body) {
     let (mut stored, mut shared) = (BTreeMap::<_, BTreeSet<usize>>::new(), BTreeSet::new());
     for s in b.walk() {
         match s {
-            Stmt::Store { param, role, component, channel: None, .. } => {
+            Stmt::Store { param, role, component, .. } => {
                 stored.entry((*param, *role)).or_default().insert(*component);
             }
             Stmt::Contribute { param, role, .. } => {
@@ -111,7 +111,10 @@ fn store_the_rest(kernel: &Kernel, b: &mut Body) {
             continue;
         }
         for component in (0..kernel.components(param, role)).filter(|c| !known.contains(c)) {
-            b.push(Stmt::Store { param, role, component, channel: None, value: zero });
+            match kernel.width(param, role) {
+                None => b.push(Stmt::Store { param, role, component, channel: None, value: zero }),
+                Some(width) => for_channels(b, (param, role, component), width, |_, _| zero),
+            }
         }
     }
 }
@@ -142,10 +145,10 @@ impl Hidden {
 }
 
 /// The sums over channels that hold contributions to arrays with channels.
-type ChannelSums = BTreeMap<(ParamId, Role), Acc>;
+type ChannelSums = BTreeMap<Target, Acc>;
 
 /// The sum of the contributions to an element in each channel, declared outside of all open blocks.
-fn channel_sum(kernel: &Kernel, b: &mut Body, sums: &mut ChannelSums, target: (ParamId, Role)) -> Acc {
+fn channel_sum(kernel: &Kernel, b: &mut Body, sums: &mut ChannelSums, target: Target) -> Acc {
     *sums.entry(target).or_insert_with(|| {
         let sum = b.new_acc();
         let width = kernel.width(target.0, target.1).expect("it has channels");
@@ -155,12 +158,22 @@ fn channel_sum(kernel: &Kernel, b: &mut Body, sums: &mut ChannelSums, target: (P
 }
 
 /// Stores each channel of a sum to the row's own element.
-fn store_channels(b: &mut Body, (param, role): (ParamId, Role), sum: Acc, width: Dim) {
+fn store_channels(b: &mut Body, target: Target, sum: Acc, width: Dim) {
+    for_channels(b, target, width, |b, c| b.emit(Op::ReadChannel(sum, c), Type::Real));
+}
+
+/// Stores a value for each channel of the row's own element.
+fn for_channels(
+    b: &mut Body,
+    (param, role, component): Target,
+    width: Dim,
+    value: impl FnOnce(&mut Body, Val) -> Val,
+) {
     let id = b.new_loop();
     b.open(true);
     let c = b.emit(Op::LoopVar(id), Type::Index(width));
-    let value = b.emit(Op::ReadChannel(sum, c), Type::Real);
-    b.push(Stmt::Store { param, role, component: 0, channel: Some(c), value });
+    let value = value(b, c);
+    b.push(Stmt::Store { param, role, component, channel: Some(c), value });
     let body = b.close();
     b.push(Stmt::For { id, range: Range::Channels(width), body });
 }
@@ -423,7 +436,6 @@ impl<'a> Mirror<'a> {
                 match channel {
                     Some(channel) => {
                         let channel = self.value(channel);
-                        let target = (param, role);
                         let sum = channel_sum(self.kernel, &mut self.b, &mut self.own_channels, target);
                         self.b.push(Stmt::AccumulateChannel { sum, channel, value });
                     }
@@ -452,7 +464,7 @@ impl<'a> Mirror<'a> {
             self.b.push(Stmt::Store { param: *n, role: Role::HIDDEN, component: 0, channel: None, value });
         }
         for (sum, (n, width)) in &hidden.channels {
-            store_channels(&mut self.b, (*n, Role::hidden_channels(*width)), *sum, *width);
+            store_channels(&mut self.b, (*n, Role::hidden_channels(*width), 0), *sum, *width);
         }
     }
 

@@ -243,18 +243,21 @@ impl Printer<'_> {
         &self,
         param: usize,
         role: Role,
-        row: Option<Val>,
+        row: Option<String>,
         component: usize,
         channel: Option<Val>,
     ) -> String {
-        if let Some(c) = channel {
-            let (width, c) = (self.b.width(c), self.v(c));
-            return row.map_or(c.clone(), |r| format!("{} * w{width} + {c}", self.v(r)));
-        }
-        match (row, self.kernel.components(param, role)) {
+        let element = match channel {
+            None => row,
+            Some(c) => {
+                let (width, c) = (self.b.width(c), self.v(c));
+                Some(row.map_or(c.clone(), |r| format!("({r} * w{width} + {c})")))
+            }
+        };
+        match (element, self.kernel.components(param, role)) {
             (None, _) => format!("{component}"),
-            (Some(r), 1) => self.v(r),
-            (Some(r), s) => format!("{s} * {} + {component}", self.v(r)),
+            (Some(e), 1) => e,
+            (Some(e), s) => format!("{s} * {e} + {component}"),
         }
     }
 
@@ -299,10 +302,7 @@ impl Printer<'_> {
                 }
                 Stmt::Store { param, role, component, channel, value } => {
                     let slot = self.layout.slot(*param, Array::Values(*role));
-                    let at = match channel {
-                        Some(c) => format!("row * w{} + {}", self.b.width(*c), self.v(*c)),
-                        None => self.own(*param, *role, *component),
-                    };
+                    let at = self.at(*param, *role, Some("row".into()), *component, *channel);
                     let x = self.v(*value);
                     self.line_of_row(&format!("put(p{slot}, {at}, {x}, (a.adds >> {slot}) & 1);"));
                 }
@@ -319,12 +319,12 @@ impl Printer<'_> {
                     {
                         let (slot, at) = (
                             self.layout.slot(*param, Array::Values(*role)),
-                            self.at(*param, *role, *row, *component, *channel),
+                            self.at(*param, *role, row.map(|r| self.v(r)), *component, *channel),
                         );
                         self.line(&format!("nodes{slot}.add({at}, {x});"));
                     } else {
                         let slot = self.layout.slot(*param, Array::Values(*role));
-                        let at = self.at(*param, *role, *row, *component, *channel);
+                        let at = self.at(*param, *role, row.map(|r| self.v(r)), *component, *channel);
                         let own = row.is_some_and(|r| matches!(self.b.op(r), Op::PairEntry(_)));
                         let add = if own { "put" } else { "scatter" };
                         let last = if own { ", true" } else { "" };
@@ -377,13 +377,6 @@ impl Printer<'_> {
     fn exchange(&mut self) {
         if self.divided.exchanged && self.has_lanes() {
             self.line("wait_for_lanes();");
-        }
-    }
-
-    fn own(&self, param: usize, role: Role, component: usize) -> String {
-        match self.kernel.components(param, role) {
-            1 => "row".into(),
-            components => format!("{components} * row + {component}"),
         }
     }
 
@@ -473,7 +466,10 @@ impl Printer<'_> {
             }
             Load { param, role, row, component, channel } => {
                 let slot = self.layout.slot(*param, Array::Values(*role));
-                let plain = format!("REAL(p{slot}[{}])", self.at(*param, *role, *row, *component, *channel));
+                let plain = format!(
+                    "REAL(p{slot}[{}])",
+                    self.at(*param, *role, row.as_ref().map(x), *component, *channel)
+                );
                 let field = self.records.zip(*row).and_then(|(records, row)| {
                     let field = channel.is_none().then(|| records.position(row, (*param, *role, *component)));
                     Some((row, field??))
@@ -485,7 +481,7 @@ impl Printer<'_> {
             }
             LoadInt { param, row, component } => {
                 let slot = self.layout.slot(*param, Array::Values(Role::VALUE));
-                write!(t, "REAL(p{slot}[{}])", self.at(*param, Role::VALUE, Some(*row), *component, None))
+                write!(t, "REAL(p{slot}[{}])", self.at(*param, Role::VALUE, Some(x(row)), *component, None))
             }
             Read(m) => write!(t, "m{m}"),
             ReadChannel(m, c) => write!(t, "p{}[{}]", self.layout.scratch(*m), x(c)),

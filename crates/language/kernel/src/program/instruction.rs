@@ -365,8 +365,6 @@ instructions! {
         AddInClusters { slot: usize, width: usize, component: usize, terms: Box<[Term]> },
         /// Adds x, or the fused x · y, to channels k … of a sum, of which there are whole vectors.
         AddChannels { slot: usize, x: Vector, y: Option<Vector> },
-        /// Adds to elements k … of an array of reals, each of `stride` components.
-        AddEntries { slot: usize, stride: usize, component: usize, x: Vector },
         /// Adds to elements `width` · row + column of an f64 array, lane by lane.
         ScatterTable { slot: usize, rows: Indices, width: Integer, columns: Indices, x: Vector },
     }

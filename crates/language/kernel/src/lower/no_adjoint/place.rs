@@ -113,7 +113,7 @@ impl Lower<'_> {
         }
         let Place { param, row, .. } = at;
         Ok(match self.params[param].kind {
-            Kind::Real { .. } | Kind::Output { .. } => self.load(param, row),
+            Kind::Real { .. } | Kind::Output { .. } => self.load(param, row, None),
             Kind::Ints { components: 3, .. } => Value::IVec3(
                 [0, 1, 2].map(|component| self.b.op_value(Op::Element { param, row, component })),
             ),

@@ -46,7 +46,7 @@ impl Printer<'_> {
     /// The address of an element.
     fn place(&self, param: ParamId, row: Option<Val>, component: usize) -> String {
         let slot = self.layout.slot(param, Array::Values(Role::VALUE));
-        format!("p{slot} + ({})", self.at(param, Role::VALUE, row, component, None))
+        format!("p{slot} + ({})", self.at(param, Role::VALUE, row.map(|r| self.v(r)), component, None))
     }
 
     /// An element, which other rows may write where it is of an output.

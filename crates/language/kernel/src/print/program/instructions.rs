@@ -244,12 +244,8 @@ impl Printer<'_> {
         match i {
             I::StoreLanes { slot, first, stride: s, component: c, x, adds } => {
                 let (at, adds) = (self.first(first), added_to(*slot, *adds));
-                match wide {
-                    true => {
-                        format!("rt::row_put::<E, L>(reals{slot}, ({at}, {n}), ({s}, {c}), {x}, {adds});")
-                    }
-                    false => format!("rt::put_lanes::<L>(reals{slot}, {at}, {x}, {n}, {adds});"),
-                }
+                let f = if wide { "rt::row_put::<E, L>" } else { "rt::put_lanes::<L>" };
+                format!("{f}(reals{slot}, ({at}, {n}), ({s}, {c}), {x}, {adds});")
             }
             I::AddChannels { slot, x, y } if self.held.contains(slot) => {
                 let held = format!("held{slot}");
@@ -258,9 +254,6 @@ impl Printer<'_> {
             I::AddChannels { slot, x, y } => {
                 let after = added("L::load(at)", x, y.as_ref(), false);
                 format!("let at = reals{slot}.add({k});\n({after}).store(at);")
-            }
-            I::AddEntries { slot, stride: s, component: c, x } => {
-                format!("rt::add_entries::<L>(reals{slot}, {k}, {s}, {c}, {x}, {n});")
             }
             I::AddConsecutive { slot, first, stride: s, component: c, x } => {
                 format!("rt::scatter_lanes::<L>(doubles{slot}, {}, {s}, {c}, {x}, {n});", self.first(first))

@@ -124,10 +124,13 @@ impl Lowering<'_> {
             Load { param, role, row: Some(row), channel: Some(c), .. } if !self.is_lane(c) => {
                 self.gather_from_table((param, role), row, c)
             }
-            Load { param, role, row, channel: Some(c), .. } => {
+            Load { param, role, row, component, channel: Some(c) } => {
                 let first = row.map(|row| self.first_of_row(row, c));
-                let (slot, to) = (self.slot(param, Array::Values(role)), self.new_vector());
-                self.emit(I::LoadChannels { slot, first, to });
+                let ((slot, stride), to) = (self.array(param, role), self.new_vector());
+                self.emit(match stride {
+                    1 => I::LoadChannels { slot, first, to },
+                    _ => I::LoadLanes { slot, first, stride, component, to },
+                });
                 to
             }
             Load { param, role, row: Some(row), component, .. } => {

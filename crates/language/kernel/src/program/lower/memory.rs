@@ -128,12 +128,17 @@ impl Lowering<'_> {
         self.emit(I::AddChannels { slot, x, y });
     }
 
-    pub(super) fn store_channel(&mut self, param: ParamId, role: Role, channel: Val, value: Val) {
-        let slot = self.slot(param, Array::Values(role));
+    pub(super) fn store_channel(
+        &mut self,
+        (param, role, component): (ParamId, Role, usize),
+        channel: Val,
+        value: Val,
+    ) {
+        let (slot, stride) = self.array(param, role);
         let width = self.widths[&self.b.width(channel)];
         let first = Some(self.integers(super::super::IntegerOp::Mul, self.row, width));
         let x = self.real(value);
-        self.emit(I::StoreLanes { slot, first, stride: 1, component: 0, x, adds: false });
+        self.emit(I::StoreLanes { slot, first, stride, component, x, adds: false });
     }
 
     /// A contribution to one channel of shared data: of an element, or of an array with one element per channel.
@@ -148,7 +153,7 @@ impl Lowering<'_> {
         let first = channel.map(|c| self.first_of_row(row, c));
         let x = self.real(value);
         self.emit(if matches!(self.b.op(row), Op::PairEntry(_)) {
-            I::StoreLanes { slot, first, stride: 1, component: 0, x, adds: true }
+            I::StoreLanes { slot, first, stride, component, x, adds: true }
         } else {
             I::AddConsecutive { slot, first, stride, component, x }
         });

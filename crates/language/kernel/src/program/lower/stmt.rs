@@ -29,8 +29,8 @@ impl<'a> Lowering<'a> {
                 self.emit(I::ClearChannels { slot, dim });
             }
             Stmt::AccumulateChannel { sum, value, .. } => self.accumulate_channel(sum, value),
-            Stmt::Store { param, role, channel: Some(channel), value, .. } => {
-                self.store_channel(param, role, channel, value);
+            Stmt::Store { param, role, component, channel: Some(channel), value } => {
+                self.store_channel((param, role, component), channel, value);
             }
             Stmt::Store { param, role, component, channel: None, value } if self.rows.is_some() => {
                 let ((slot, stride), x) = (self.array(param, role), self.real(value));
@@ -176,7 +176,7 @@ impl<'a> Lowering<'a> {
         if matches!(self.b.op(row), Op::PairEntry(_)) {
             if varies {
                 let x = self.real(value);
-                self.emit(I::AddEntries { slot, stride, component, x });
+                self.emit(I::StoreLanes { slot, first: None, stride, component, x, adds: true });
             } else {
                 let (at, x) = (self.address(Some(row), stride, component), self.scalar(value));
                 self.emit(I::Put { slot, at, x, adds: true });

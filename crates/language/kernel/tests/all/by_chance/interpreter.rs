@@ -240,17 +240,17 @@ impl<'a> Machine<'a> {
                 sums.unwrap_or_else(|| panic!("sums {sum} are added to out of their scope"))[c] += x;
             }
             Stmt::Store { param, role, component, channel, value } => {
-                let component = &channel.map_or(*component, |c| self.value(c) as usize);
-                let key = (*param, role.0, self.row, *component);
+                let at = self.in_row((*param, *role, *component), *channel);
+                let key = (*param, role.0, self.row, at);
                 assert!(self.stored.insert(key), "stored twice: {key:?}");
                 let x = self.value(*value);
-                self.add(*param, *role, self.row, *component, x);
+                self.add(*param, *role, self.row, at, x);
             }
             Stmt::Contribute { param, role, row, component, channel, value } => {
-                let component = &channel.map_or(*component, |c| self.value(c) as usize);
+                let at = self.in_row((*param, *role, *component), *channel);
                 let row = row.map_or(0, |r| self.value(r) as usize);
                 let x = self.value(*value);
-                self.add(*param, *role, row, *component, x);
+                self.add(*param, *role, row, at, x);
             }
             Stmt::For { range: Range::Pairs { .. }, .. } if self.given.is_some() => {
                 for (m, x) in self.given.into_iter().flatten() {
@@ -298,7 +298,13 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn add(&mut self, param: usize, role: Role, row: usize, component: usize, x: f64) {
+    /// Where a component, or that of a channel, is in its row.
+    fn in_row(&self, (param, role, component): (usize, Role, usize), channel: Option<Val>) -> usize {
+        let channel = channel.map_or(0, |c| self.value(c) as usize);
+        channel * self.kernel.components(param, role) + component
+    }
+
+    fn add(&mut self, param: usize, role: Role, row: usize, at: usize, x: f64) {
         let components = components(self.kernel, &self.world.dims, param, role);
         let kind = if role.has(Role::HIDDEN) {
             Kind::Output { dim: Some(self.kernel.index), components, width: None }
@@ -310,7 +316,7 @@ impl<'a> Machine<'a> {
         };
         let rows = dim.map_or(1, |d| self.world.dims[d]);
         let array = self.written.entry((param, role)).or_insert_with(|| vec![0.0; rows * components]);
-        array[row * components + component] += x;
+        array[row * components + at] += x;
     }
 
     fn pair(&self, l: usize) -> Pair {
@@ -387,7 +393,7 @@ impl<'a> Machine<'a> {
                     None => 0.0,
                     Some(array) => {
                         let row = row.map_or(0, |r| self.value(r) as usize);
-                        let column = channel.map_or(*component, |c| self.value(c) as usize);
+                        let column = self.in_row((*param, *role, *component), *channel);
                         array[row * components(self.kernel, &self.world.dims, *param, *role) + column]
                     }
                 }

@@ -235,3 +235,69 @@ fn the_largest_channel() {
                 exp(f[i][c] - m); } for c in Feature { out[i][c] = exp(f[i][c] - m) / norm + m * w[c]; }";
     run("the_largest_channel", &check(&format!("{ROWS} out: &mut [[Real; Feature]; Atom]"), body));
 }
+
+/// Vectors and matrices in channels: of the row's own, of its system, in sums that are read again, and in what rows add up.
+#[test]
+fn channels_of_vectors() {
+    let parameters = "i: Atom, v: &[[Vec3; Feature]; Atom], u: &[[Vec2; Feature]; Atom], g: &[[Mat3; Feature]; System], f: \
+                      &[[Real; Feature]; Atom], x: &[Vec3; Atom], w: &[Vec3; Feature], atoms: &Batch<Atom, System>,";
+    let body = "let s = atoms.of(i); let mut t = [vec3(0.0, 0.0, 0.0); Feature]; let mut norm = 0.0; \
+                for c in Feature { t[c] += cross(v[i][c], x[i]) * f[i][c]; let m = g[s][c]; t[c] -= w[c] * m; \
+                for k in 0..3 { norm += v[i][c][k] * m[k][2 - k]; } } \
+                for c in Feature { out[i][c] = t[c] * (f[i][c] + u[i][c].y) - v[i][c] * sin(norm); \
+                total[s][c] += v[i][c] * t[c][1]; }";
+    let outputs = "out: &mut [[Vec3; Feature]; Atom], total: &mut [[Vec3; Feature]; System]";
+    let cross = |a: [f64; 3], b: [f64; 3]| {
+        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    };
+    let check = check(&format!("{parameters} {outputs}"), body).value(|d, i| {
+        let x = d.vec3("x", i);
+        let v = |c: usize| d.vec3("v", FEATURES * i + c);
+        let g = |c: usize, k: usize, l: usize| d.real("g", 9 * (FEATURES * d.system(i) + c) + 3 * k + l);
+        let norm: f64 = (0..FEATURES).flat_map(|c| (0..3).map(move |k| v(c)[k] * g(c, k, 2 - k))).sum();
+        let one = |c: usize| {
+            let (turned, w) = (cross(v(c), x), d.vec3("w", c));
+            let factor = feature(d, "f", i, c) + d.real("u", 2 * (FEATURES * i + c) + 1);
+            (0..3).map(move |k| {
+                let wg: f64 = (0..3).map(|l| w[l] * g(c, l, k)).sum();
+                (turned[k] * feature(d, "f", i, c) - wg) * factor - v(c)[k] * norm.sin()
+            })
+        };
+        (0..FEATURES).flat_map(one).collect()
+    });
+    run("channels_of_vectors", &check);
+}
+
+/// An aggregation of vectors: of the points, of the pairs, of maps' elements; outputs depend on the sums of a row.
+#[test]
+fn aggregation_of_vectors() {
+    let parameters = "i: Atom, positions: &[Vec3; Atom], points: &[Vec3; Point], f: &[[Real; Feature]; Point], v: &[[Vec3; \
+                      Feature]; Point], h: &[[Vec2; Feature]; Edge], t: &[[Vec3; Feature]; Element], g: &[[Vec3; Feature]; \
+                      Atom], cell: &[Mat3; System], cutoff: Real, atoms: &Batch<Atom, System>, near: &Pairs<Atom, Point, \
+                      Edge>, kind: &Map<Point, Element>, out: &mut [[Vec3; Feature]; Atom]";
+    let body = "let s = atoms.of(i); let mut e = [vec3(0.0, 0.0, 0.0); Feature]; let mut q = [0.0; Feature]; \
+                for (j, shift, p) in near.row(i) { let d = points[j] - positions[i] + shift * cell[s]; let r = length(d); if r >= \
+                cutoff { continue; } let w = exp(-r); for c in Feature { e[c] += d * (w * f[j][c]) + v[j][c] * h[p][c].x; q[c] += \
+                dot(t[kind.of(j)][c], d) * v[j][c].z; } } \
+                for c in Feature { out[i][c] = e[c] * q[c] + g[i][c] * dot(e[c], g[i][c]); }";
+    run("aggregation_of_vectors", &check(parameters, body));
+}
+
+/// Equivariant messages over a full list and over half of it: both sides have the pair.
+#[test]
+fn vectors_of_partners() {
+    let features = "f: &[[Real; Feature]; Atom], v: &[[Vec3; Feature]; Atom],";
+    let check = super::pairs(
+        features,
+        "let mut q = [vec3(0.0, 0.0, 0.0); Feature];",
+        "if r < cutoff { for c in Feature { q[c] += (v[j][c] - v[i][c]) * (exp(-r) * f[j][c]); } }",
+        "let mut e = 0.0; for c in Feature { e += dot(q[c], q[c]) * f[i][c]; } energy[i] = e * charges[i];",
+    );
+    run("vectors_of_partners", &check);
+    let parameters = "i: Atom, v: &[[Vec3; Feature]; Atom], x: &[Real; Atom], half: &Pairs<Atom>, out: &mut [[Vec3; Feature]; \
+                      Atom]";
+    let half = "let mut e = [vec3(0.0, 0.0, 0.0); Feature]; for (j, shift) in half.row(i) { for c in Feature { e[c] += \
+                cross(v[j][c], v[i][c]) * x[j]; } } for c in Feature { out[i][c] = e[c] * e[c][0]; }";
+    let check = self::check(parameters, half).without_full_lists();
+    run("vectors_of_half_lists", &check);
+}

@@ -440,7 +440,7 @@ fn local_arrays_are_small_and_their_indices_known() {
 
 const CHANNELS: &str = "i: Atom, f: &[[Real; Feature]; Atom], g: &[[Real; Wide]; Atom], w: &[Real; Feature], x: &[Real; \
      Atom], total: &mut [[Real; Feature]; System], n: i32, atoms: &Batch<Atom, System>, pairs: &Pairs<Atom>, norm: &mut \
-     [Real; Feature], out: &mut [[Real; Feature]; Atom]";
+     [Real; Feature], v: &[[Vec3; Feature]; Atom], u: &mut [[Vec3; Feature]; System], out: &mut [[Real; Feature]; Atom]";
 
 /// A kernel with channels.
 fn channels(statements: &str, message: &str) {
@@ -468,6 +468,20 @@ fn channels_are_indexed_by_their_loops() {
     channels("let mut s = [0.0; Feature]; «s» += 1.0;", "`s` is not a sum");
     channels("let s = «[0.0; Feature]»;", "a value for each channel is a sum");
     channels("let mut s = [«1.0»; Feature];", "sums over channels begin at 0.0");
+    channels("let mut s = [«vec3(0.0, 1.0, 0.0)»; Feature];", "or at a vector or a matrix of zeros");
+    channels("for c in Feature { let y = «f[i][c]»[0]; }", "this is a number");
+    channels("for c in Feature { let y = v[i][c][«3»]; }", "index 3 is out of range");
+    channels("for c in Feature { let y = «u[atoms.of(i)][c]»[0]; }", "an output cannot be read");
+    channels("for c in Feature { «u[atoms.of(i)][c][0]» += 1.0; }", "components are not assigned one by one");
+    channels("for c in Feature { u[atoms.of(i)][c] += «1.0»; }", "expected a Vec3");
+    channels(
+        "let mut s = [vec3(0.0, 0.0, 0.0); Feature]; for c in Feature { s[c] += «f[i][c]»; }",
+        "expected a Vec3",
+    );
+    channels(
+        "let mut s = [vec3(0.0, 0.0, 0.0); Feature]; for c in Feature { «s[c][0]» += 1.0; }",
+        "added to by element (a vector as a whole)",
+    );
     channels(
         "let mut s: «[Real; Feature]» = [0.0; Feature];",
         "the type of sums over channels is not written",
@@ -492,6 +506,15 @@ fn tables_are_indexed_by_elements() {
     table("t[«other.of(i)»][kind.of(i)]", "this array has an element per `Type`");
     table("t[kind.of(i)][«other.of(i)»]", "this array has an element per `Type`");
     table("f[i][«kind.of(i)»]", "index it by the variable of `for c in Type`");
+    refused(
+        "#[kernel] fn k(i: Atom, t: &[«[Vec3; Type]»; Type], kind: &Map<Atom, Type>, out: &mut [Real; Atom]) { out[i] = 1.0; }",
+        "a table over the elements of maps is of reals",
+    );
+    refused(
+        "#[kernel] fn k(i: Atom, t: &[[Vec3; Type]; Group], kind: &Map<Atom, Type>, other: &Map<Atom, Group>, out: &mut [Real; \
+         Atom]) { out[i] = length(t[other.of(i)][«kind.of(i)»]); }",
+        "index it by the variable of `for c in Type`",
+    );
 }
 
 #[test]
@@ -533,9 +556,12 @@ fn channels_are_the_innermost_loop() {
     channels("for m in 0..n { for c in Feature { «total[atoms.of(i)][c] += 1.0»; } }", inside);
     parameters(
         "i: Atom, x: &mut [«[Real; Atom]»; Atom], out: &mut [Real; Atom]",
-        "an array with channels is `&[[Real; Feature]; Atom]`",
+        "an array with channels is `&[[T; Feature]; Atom]`",
     );
-    parameters("i: Atom, x: &[«[Vec3; Feature]»; Atom]", "reals, in rows of another dimension");
+    parameters(
+        "i: Atom, x: &[«[IVec3; Feature]»; Atom]",
+        "with T = Real, Vec2, Vec3, Vec4, Mat2 or Mat3, in rows of another dimension",
+    );
     parameters("i: Atom, x: &[[Real; «3»]; Atom]", "expected the name of a dimension");
     let many: String = ('B'..='P').map(|d| format!("{}: &[Real; {d}], ", d.to_ascii_lowercase())).collect();
     refused(

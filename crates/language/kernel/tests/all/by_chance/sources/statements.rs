@@ -4,7 +4,8 @@ use super::Random;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-const PARAMETERS: &str = "i: Atom, a: &[Real; Atom], b: &[Real; Atom], x: &[Real; Atom], f: &[[Real; \
+/// Those of all kernels; `F` is the element of `f`.
+const PARAMETERS: &str = "i: Atom, a: &[Real; Atom], b: &[Real; Atom], x: &[Real; Atom], f: &[[F; \
      Feature]; Atom], u: &[Real; Feature], y: &[Real; Wave], alpha: &[Real; \
      System], g: &Real, positions: &[Vec3; Atom], cell: &[Mat3; System], kinds: &[i32; Atom], n: i32, atoms: &Batch<Atom, \
      System>, waves: &Batch<Wave, System>, pairs: &Pairs<Atom>, out: &mut [Real; Atom], total: &mut [Real; System], one: \
@@ -48,6 +49,8 @@ struct Writer {
     /// Whether a loop over channels is open, and whether their sums `h` are whole.
     channel: bool,
     whole: bool,
+    /// Whether the channels `f` of rows are vectors.
+    vectors: bool,
 }
 
 impl Writer {
@@ -87,12 +90,12 @@ impl Writer {
             0..5 if !reals.is_empty() => reals[self.pick(reals.len())].clone(),
             5 if !ints.is_empty() => format!("({} as Real)", ints[self.pick(ints.len())]),
             6 | 7 if self.channel => {
-                let mut of = vec!["f[i][c]", "u[c]"];
+                let mut of = vec![if self.vectors { "f[i][c].y" } else { "f[i][c]" }, "u[c]"];
                 if self.whole {
                     of.push("h[c]");
                 }
                 if self.data == Data::Pairs {
-                    of.push("f[j][c]");
+                    of.push(if self.vectors { "f[j][c].z" } else { "f[j][c]" });
                 }
                 self.one_of(&of)
             }
@@ -343,6 +346,7 @@ pub(crate) fn kernel(seed: u64) -> String {
         data_loops: 0,
         channel: false,
         whole: false,
+        vectors: seed.is_multiple_of(8),
     };
     w.text.push_str("let mut h = [0.0; Feature]; ");
     for _ in 0..2 {
@@ -360,5 +364,6 @@ pub(crate) fn kernel(seed: u64) -> String {
     }
     let sums: Vec<String> = w.sums.iter().map(|s| format!("0.4 * {}", s.0)).collect();
     let e = sums.join(" + ");
-    format!("{FUNCTIONS} #[kernel] fn k({PARAMETERS}) {{ let s = atoms.of(i); {} out[i] = {e}; }}", w.text)
+    let parameters = PARAMETERS.replace("[F; ", if w.vectors { "[Vec3; " } else { "[Real; " });
+    format!("{FUNCTIONS} #[kernel] fn k({parameters}) {{ let s = atoms.of(i); {} out[i] = {e}; }}", w.text)
 }
