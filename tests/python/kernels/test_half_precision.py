@@ -143,6 +143,32 @@ def test_gradients_have_the_dtype_of_their_arrays(framework: str) -> None:
     np.testing.assert_allclose(values(gk), square**2, rtol=2.0**-8 * 1.01)
 
 
+def test_gradients_beyond_their_range_are_infinite() -> None:
+    """A gradient of 3 · 4 · 3000 · 3 · 1 = 108,000 is beyond float16."""
+    import jax
+    import jax.numpy as jnp
+
+    k = jnp.full(2, 3000.0, jnp.float16)
+    gradient = jax.grad(lambda x: 3 * energy_of(x, k).astype("float32").sum())(jnp.ones((2, 3), jnp.float16))
+    assert gradient.dtype == jnp.float16
+    assert np.isposinf(values(gradient)).all()
+
+
+def test_loss_scaling_sees_gradients_beyond_their_range() -> None:
+    import torch
+
+    k, weights = torch.full((2,), 3000.0, dtype=torch.float16), torch.ones((2, 3), requires_grad=True)
+    optimizer, scaler = torch.optim.SGD([weights], lr=1e-6), torch.amp.GradScaler("cpu", init_scale=3.0)
+    # 108,000 is skipped and the factor halved; 54,000 is a step.
+    for scale, moved in ((1.5, False), (1.5, True)):
+        optimizer.zero_grad()
+        scaler.scale(energy_of(weights.half(), k).float().sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == scale
+        assert bool((weights != 1).all()) == moved
+
+
 @pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
 def test_results_beyond_their_range_are_refused(framework: str) -> None:
     dtype = dtypes(framework)[0]
