@@ -298,7 +298,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Where a component, or that of a channel, is in its row.
+    /// Index of a component, or of that of a channel, within its row.
     fn in_row(&self, (param, role, component): (usize, Role, usize), channel: Option<Val>) -> usize {
         let channel = channel.map_or(0, |c| self.value(c) as usize);
         channel * self.kernel.components(param, role) + component

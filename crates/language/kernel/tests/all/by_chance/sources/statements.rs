@@ -4,7 +4,7 @@ use super::Random;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Those of all kernels; `F` is the element of `f`.
+/// Parameters of all kernels; `F` is the element of `f`.
 const PARAMETERS: &str = "i: Atom, a: &[Real; Atom], b: &[Real; Atom], x: &[Real; Atom], f: &[[F; \
      Feature]; Atom], u: &[Real; Feature], y: &[Real; Wave], alpha: &[Real; \
      System], g: &Real, positions: &[Vec3; Atom], cell: &[Mat3; System], kinds: &[i32; Atom], n: i32, atoms: &Batch<Atom, \
