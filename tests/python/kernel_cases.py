@@ -195,7 +195,7 @@ def equivariant(
     for c in Feature:
         gates = vec2(dot(s[c], vectors[i, c]), features[i, c]) @ mixing[b, c]
         out[i, c] = gates[0] * s[c] + gates.y * vectors[i, c]
-        total[b, c] += gates * vectors[i, c, 2]
+        total[b, c] += gates * vectors[i, c, 2] * features[i, 3]
 
 
 @kernel
@@ -353,7 +353,7 @@ def _equivariant(
     gates = np.stack([(s * vectors).sum(-1), features], -1)
     gates = np.einsum("ica,icab->icb", gates, mixing[atoms])
     total = np.zeros(mixing.shape[:-1])
-    np.add.at(total, atoms, gates * vectors[..., 2:])
+    np.add.at(total, atoms, gates * vectors[..., 2:] * features[:, 3, None, None])
     return gates[..., :1] * s + gates[..., 1:] * vectors, total
 
 

@@ -80,7 +80,7 @@ def test_indices():
 def test_types():
     value("«positions[i] * positions[i]»", "their products")
     value("«positions[i] + charges[i]»", "(Real and Int do not mix: write `float(n)`, `1.0`)")
-    value("«cell[atoms.of(i)] @ positions[i]»", "and, or on conditions")
+    value("«cell[atoms.of(i)] - positions[i]»", "and, or on conditions")
     value("1.0 if «n» else 2.0", "expected a condition: a comparison, or several joined by and, or, not")
     value("1.0 if not «n» else 2.0", "expected a condition")
     value("length(«charges[i]»)", "expected a vector")
@@ -136,7 +136,7 @@ def test_channels_and_local_arrays():
         refused(f"def k({parameters}):\n{text}    for c in Feature:\n        out[i, c] = 0.0\n", message)
 
     which = "this has a value for each channel: index it by the variable of `for c in Feature`"
-    channels("y = f[i, «0»]", which)
+    channels("y = f[i, «i»]", which)
     channels("for c in Wide:\n    y = f[i, «c»]", which)
     channels("y = «f[i]»", "this array has channels: `array[row, c]` in a loop `for c in Feature`")
     channels("y = «x»[i, i]", "this array has no channels: one that has is `Array[Real, Atom, Feature]`")

@@ -188,8 +188,10 @@ impl<'a> LaunchArgs<'a> {
         let one_element =
             self.part.uniform && role.has(Role::COTANGENT) && matches!(kind, ParamKind::Output { .. });
         let channels = width.map_or(1, |w| self.dims[w]);
-        if channels == 0 {
-            return Err(Error::argument(name, "a feature width of at least 1", "0"));
+        let least = if hidden { 1 } else { self.kernel.params[param].channels };
+        if channels < least {
+            let expected = format!("a feature width of at least {least}");
+            return Err(Error::argument(name, expected, channels.to_string()));
         }
         let rows = if one_element { 1 } else { dim.map_or(1, |d| self.dims[d]) };
         let (len, has, at) = match bound {

@@ -206,22 +206,23 @@ fn joint_batches<'r>(op: &'r Op, args: &'r [Arg<'_>], list: usize) -> Vec<[&'r d
     of_rows.flat_map(joint).collect()
 }
 
-/// Arrays with channels have at least one.
+/// Arrays with channels have those that kernels name by their numbers, and at least one.
 fn check_widths(op: &Op, args: &[Arg<'_>]) -> Result<()> {
     for step in &op.steps {
         let params = step.kernel().map_or(&[][..], |kernel| kernel.params);
         for (param, buffer) in params.iter().zip(&step.buffers) {
-            let (ParamKind::Real { width, .. } | ParamKind::Output { width, .. }) = param.kind else {
-                continue;
-            };
-            let channels = op.shape_of(*buffer).and_then(|shape| shape.get(1)).filter(|_| width.is_some());
+            let width = op.shape_of(*buffer).and_then(|shape| shape.get(1)).filter(|_| param.channels > 0);
             for (spec, arg) in op.args.iter().zip(args) {
                 if let (ArgKind::Real { shape, .. }, Arg::Array(view)) = (&spec.kind, arg)
-                    && channels.is_some_and(|channels| shape.get(1) == Some(channels))
-                    && view.shape().get(1) == Some(&0)
+                    && width.is_some_and(|width| shape.get(1) == Some(width))
+                    && view.shape().get(1).is_some_and(|size| *size < param.channels)
                 {
                     let got = describe_view(view);
-                    return Err(Error::argument(&spec.name, "a feature width of at least 1", got));
+                    return Err(Error::argument(
+                        &spec.name,
+                        format!("a feature width of at least {}", param.channels),
+                        got,
+                    ));
                 }
             }
         }

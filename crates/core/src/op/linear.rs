@@ -34,19 +34,19 @@ pub enum Linear {
 
 const fn real(name: &'static str) -> Param {
     let kind = ParamKind::Real { dim: Some(0), components: 1, zero: false, width: None };
-    Param { name, kind, axes: &[], in_out: false }
+    Param { name, kind, axes: &[], channels: 0, in_out: false }
 }
 
 const fn output(name: &'static str) -> Param {
     let kind = ParamKind::Output { dim: Some(1), components: 1, width: None };
-    Param { name, kind, axes: &[], in_out: false }
+    Param { name, kind, axes: &[], channels: 0, in_out: false }
 }
 
 const MESH: Param = structure("mesh", ParamKind::Mesh { systems: 2, nodes: 0, waves: None });
 const BATCH: Param = structure("batch", ParamKind::Batch { rows: 0, systems: 1 });
 
 const fn structure(name: &'static str, kind: ParamKind) -> Param {
-    Param { name, kind, axes: &[], in_out: false }
+    Param { name, kind, axes: &[], channels: 0, in_out: false }
 }
 
 impl Linear {

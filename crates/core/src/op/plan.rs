@@ -166,6 +166,10 @@ impl<'r> Call<'r, '_> {
                 param.kind
             {
                 sizes[w] = self.size(*buffer, 1)?;
+                if sizes[w] < param.channels {
+                    let expected = format!("a feature width of at least {}", param.channels);
+                    return Err(Error::argument(param.name, expected, sizes[w].to_string()));
+                }
             }
             match param.kind {
                 ParamKind::Real { dim: Some(d), .. }

@@ -248,6 +248,14 @@ impl<W: World> Machine<'_, W> {
                     let (p, index) = (self.pointer::<i32>(slot), self.index(index));
                     vectors!(self, to; _k, _n, v; W::L::int_gather(p, *index.add(v), stride, component));
                 }
+                I::Iterations { to } => {
+                    let (first, to) = (self.open.k, self.index(to));
+                    let last = self.open.vectors - 1;
+                    for v in 0..=last {
+                        let n = if v < last { W::L::N } else { self.open.rest };
+                        *to.add(v) = rt::iterations::<W::L>(first + v * W::L::N, n);
+                    }
+                }
                 I::LoadIndices { slot, to } => {
                     let (p, to) = (self.pointer::<i32>(slot).add(self.open.k), self.index(to));
                     let last = self.open.vectors - 1;

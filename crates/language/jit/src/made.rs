@@ -95,6 +95,7 @@ fn made(kernel: &Kernel, forms: Vec<Form>, text: &str) -> Made {
                 name: leaked(&p.name),
                 kind: p.kind,
                 axes: p.element.axes(),
+                channels: p.channels,
                 in_out: p.in_out,
             })
             .collect(),

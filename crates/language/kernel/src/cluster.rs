@@ -362,6 +362,7 @@ impl<'a> Pair<'a> {
         let n = match op {
             Op::Const(bits) => self.b.real(f64::from_bits(bits)),
             Op::Int(i) => self.b.op_value(Op::Int(i)),
+            Op::Channel(..) => self.b.emit(op, self.src.ty(v)),
             Op::Row if exchanged => self.b.emit(Op::PairColumn(self.id), index),
             Op::PairColumn(l) if l == self.id && exchanged => self.b.emit(Op::Row, index),
             Op::Row => self.b.emit(Op::Row, index),
@@ -381,6 +382,8 @@ impl<'a> Pair<'a> {
             Op::IndexOf { .. } | Op::PlaceIn { .. } => return None,
             ref op if op.of_loop().is_some() || op.of_acc().is_some() => return None,
             Op::Load { role, .. } if role.has(Role::HIDDEN) => return None,
+            // Components alone are packed in clusters.
+            Op::Load { channel: Some(c), .. } if matches!(self.src.op(c), Op::Channel(..)) => return None,
             op => {
                 let op = op.try_map_args(|a| self.value(a, exchanged).ok_or(())).ok()?;
                 self.b.copy_op(op, self.src.ty(v))

@@ -347,6 +347,8 @@ pub struct Param {
     pub kind: Kind,
     /// The shape of an element, where it is an array.
     pub element: Shape,
+    /// The least number of its channels: more than the largest that the kernel names by its number; 0 where it has none.
+    pub channels: usize,
     /// Whether it is an output that holds at first what the caller's array holds.
     pub in_out: bool,
 }

@@ -217,6 +217,7 @@ impl Layout {
         let (mut places, mut loops, mut widths) = (false, false, BTreeSet::new());
         // The lists that loops over pairs go over, and whether by columns.
         let mut lists = HashMap::default();
+        let mut over_channels = HashSet::default();
         for s in b.walk() {
             match *s {
                 Stmt::Let(v) => {
@@ -224,7 +225,11 @@ impl Layout {
                     if let Op::Load { channel: Some(c), .. } = op {
                         widths.insert(b.width(*c));
                     }
-                    places |= matches!(op, Op::Place(_) | Op::PlaceIn { .. });
+                    // The place in a loop over channels is compared with numbers of channels, which are small.
+                    places |= match op {
+                        Op::Place(l) => !over_channels.contains(l),
+                        op => matches!(op, Op::PlaceIn { .. }),
+                    };
                     loops |= matches!(op, Op::MeshNode { .. });
                     slots.extend(arrays_of(op, op.of_loop().and_then(|l| lists.get(&l).copied())));
                 }
@@ -238,7 +243,9 @@ impl Layout {
                 Stmt::DeclareChannels(m, dim) => {
                     slots.insert(Slot::new(m, Array::Scratch(dim)));
                 }
+                Stmt::Raise { place, .. } => places |= matches!(b.op(place), Op::Place(_)),
                 Stmt::Contribute { param, role, row, component, channel, .. } => {
+                    widths.extend(channel.map(|c| b.width(c)));
                     match reduction(b, param, role, component, row)
                         .filter(|_| channel.is_none() || row.is_none())
                     {
@@ -268,6 +275,7 @@ impl Layout {
                             slots.insert(Slot::new(batch, Array::Members));
                         }
                         Range::Channels(dim) => {
+                            over_channels.insert(id);
                             widths.insert(dim);
                         }
                         Range::Ints(..) => {}

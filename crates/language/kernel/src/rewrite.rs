@@ -42,6 +42,7 @@ pub(crate) fn mapped(src: &Body, b: &mut Body, map: &ValueMap, v: Val) -> Val {
     match src.op(v) {
         Op::Const(bits) => b.real(f64::from_bits(*bits)),
         Op::Int(i) => b.op_value(Op::Int(*i)),
+        Op::Channel(_, dim) => b.emit(src.op(v).clone(), Type::Index(*dim)),
         _ => map[&v],
     }
 }

@@ -305,9 +305,15 @@ pub unsafe fn shifts_at<L: Lane>(triples: *const i32, packed: *const i32, entrie
 /// `0, 1, …` for arrays that have no faster way; the lanes from `n` on repeat the last.
 #[inline(always)]
 pub fn consecutive<L: Lane>(n: usize) -> L::Index {
+    iterations::<L>(0, n)
+}
+
+/// `k, k + 1, …`, of which lists have less than 2³¹; the lanes from `n` on repeat the last.
+#[inline(always)]
+pub fn iterations<L: Lane>(k: usize, n: usize) -> L::Index {
     let mut index = [0i32; 16];
     for (l, i) in index.iter_mut().enumerate() {
-        *i = l.min(n - 1) as i32;
+        *i = (k + l.min(n - 1)) as i32;
     }
     // SAFETY: no lane type has more than 16 lanes.
     unsafe { L::index(index.as_ptr()) }

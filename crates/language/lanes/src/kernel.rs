@@ -62,6 +62,8 @@ pub struct Param {
     pub kind: ParamKind,
     /// The axes of an element in the shape of an array: `["2", "2"]` of a matrix of two rows.
     pub axes: &'static [&'static str],
+    /// The least number of its channels; 0 where it has none.
+    pub channels: usize,
     /// Whether it is an output that holds at first what the caller's array holds.
     pub in_out: bool,
 }

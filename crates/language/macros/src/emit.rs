@@ -122,11 +122,11 @@ fn cluster_text(c: &ClusterForm, functions: &mut Functions) -> String {
 
 fn descriptor(kernel: &Kernel, forms: &str) -> String {
     let params = kernel.params.iter().fold(String::new(), |mut s, p| {
-        let Param { name, kind, element, in_out } = p;
+        let Param { name, kind, element, channels, in_out } = p;
         let axes = element.axes();
         write!(
             s,
-            "rt::Param {{ name: {name:?}, kind: rt::ParamKind::{kind:?}, axes: &{axes:?}, in_out: {in_out} }},"
+            "rt::Param {{ name: {name:?}, kind: rt::ParamKind::{kind:?}, axes: &{axes:?}, channels: {channels}, in_out: {in_out} }},"
         )
         .expect("a string");
         s

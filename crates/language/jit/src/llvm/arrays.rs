@@ -63,6 +63,11 @@ impl Printer {
                 let x = self.ints_at(&p, &at);
                 self.set_vector(to, &x);
             }
+            I::Iterations { to } => {
+                let k = self.open.k.clone();
+                let index = self.iterations(&k);
+                self.set_indices(to, &index);
+            }
             I::LoadIndices { slot, to } => {
                 let (p, k) = (self.pointer(slot), self.open.k.clone());
                 let at = self.iterations(&k);

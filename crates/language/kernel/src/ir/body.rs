@@ -256,7 +256,7 @@ impl Body {
     /// inside branches. Values that may be infinite, or have an infinite derivative, stay in loops, too: outside, the
     /// adjoint 0 that a loop over nothing leaves would meet it.
     pub fn emit(&mut self, op: Op, ty: Type) -> Val {
-        let is_const = matches!(op, Op::Const(_) | Op::Int(_));
+        let is_const = matches!(op, Op::Const(_) | Op::Int(_) | Op::Channel(..));
         let is_read = op.of_acc().is_some();
         let is_shared = is_const || !(is_read || self.in_order);
         if is_shared && let Some(v) = self.scopes.iter().rev().find_map(|s| s.known.get(&op)) {

@@ -69,6 +69,8 @@ pub enum Op {
     Const(u64),
     /// An integer constant.
     Int(i64),
+    /// A channel of a dimension, by its number.
+    Channel(usize, Dim),
     /// The row this instance of the kernel runs for.
     Row,
     /// The variable of a `lo..hi` loop, the row that a loop over a batch's members visits, or a channel.
@@ -360,9 +362,9 @@ impl Op {
     pub fn map_args(&self, mut f: impl FnMut(Val) -> Val) -> Op {
         use Op::*;
         match self {
-            Const(_) | Int(_) | Row | LoopVar(_) | PairColumn(_) | PairShift(..) | PairRow(_)
-            | PairEntry(_) | Place(_) | Scalar(_) | IntScalar(_) | Read(_) | Best(_) | BestPlace(_)
-            | Bool(_) | Size(_) => self.clone(),
+            Const(_) | Int(_) | Channel(..) | Row | LoopVar(_) | PairColumn(_) | PairShift(..)
+            | PairRow(_) | PairEntry(_) | Place(_) | Scalar(_) | IntScalar(_) | Read(_) | Best(_)
+            | BestPlace(_) | Bool(_) | Size(_) => self.clone(),
             SplineOrder { mesh, system } => SplineOrder { mesh: *mesh, system: f(*system) },
             MeshSize { mesh, system, axis } => MeshSize { mesh: *mesh, system: f(*system), axis: *axis },
             Spline { mesh, system, axis, at, node, derivative } => {

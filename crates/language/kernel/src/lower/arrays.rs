@@ -10,6 +10,9 @@ use syn::{Expr, ExprIndex, Result};
 /// The most elements of a local array, and the most iterations of a loop that is unrolled for one.
 const UNROLLED: i64 = 64;
 
+/// One more than the largest channel that a kernel names by its number.
+const MOST_CHANNELS: i64 = 1 << 16;
+
 const NUMBER: &str = "this is a number: only arrays, vectors and matrices have elements";
 
 impl Lower<'_> {
@@ -291,22 +294,12 @@ impl Lower<'_> {
     }
 
     /// The variable of a loop over channels of this dimension.
-    fn channel(&mut self, dim: Dim, e: &Expr) -> Result<Val> {
-        let c = self.index(e)?;
+    fn channel(&mut self, dim: Dim, c: Val, e: &Expr) -> Result<Val> {
         if self.b.ty(c) == Type::Index(dim) && matches!(self.b.op(c), Op::LoopVar(_)) {
             return Ok(c);
         }
         let name = self.dim_name(dim);
-        let hint = match self.b.ty(c) {
-            Type::Int => {
-                " (rows of two, three or four are vectors, `&[Vec2; Atom]`, of which one number is `x[i][0]`)"
-            }
-            _ => "",
-        };
-        err(
-            e,
-            format!("this has a value for each channel: index it by the variable of `for c in {name}`{hint}"),
-        )
+        err(e, format!("this has a value for each channel: index it by the variable of `for c in {name}`"))
     }
 
     /// Whether an index is the element of a map.
@@ -317,7 +310,8 @@ impl Lower<'_> {
     /// `s[c]` and `features[j][c]`. None where there are no channels.
     pub(super) fn channel_value(&mut self, ix: &ExprIndex) -> Result<Option<Value>> {
         if let Some((sum, dim, shape)) = self.named_channels(&ix.expr) {
-            let c = self.channel(dim, &ix.index)?;
+            let c = self.index(&ix.index)?;
+            let c = self.channel(dim, c, &ix.index)?;
             self.note_read(sum, &ix.expr);
             self.channels_read.insert(sum);
             let read = |component| self.b.emit(Op::ReadChannel(sum + component, c), Type::Real);
@@ -370,7 +364,18 @@ impl Lower<'_> {
         if dim == width {
             return err(ix, "a table is indexed by elements of maps: `table[kind.of(i)][kind.of(j)]`");
         }
-        Ok((param, row, self.channel(width, &ix.index)?))
+        let c = self.index(&ix.index)?;
+        match self.constant_int(c) {
+            Some(n @ 0..MOST_CHANNELS) => {
+                let channels = &mut self.params[param].channels;
+                *channels = (*channels).max(n as usize + 1);
+                Ok((param, row, self.b.emit(Op::Channel(n as usize, width), Type::Index(width))))
+            }
+            Some(n) => {
+                err(&ix.index, format!("channel {n} is out of range: a number is 0 to {}", MOST_CHANNELS - 1))
+            }
+            None => Ok((param, row, self.channel(width, c, &ix.index)?)),
+        }
     }
 
     /// `s[c] += x`, `total[system][c] += x`. False where there are no channels.
@@ -381,7 +386,8 @@ impl Lower<'_> {
         at: &syn::ExprBinary,
     ) -> Result<bool> {
         if let Some((sum, dim, shape)) = self.named_channels(&ix.expr) {
-            let channel = self.channel(dim, &ix.index)?;
+            let c = self.index(&ix.index)?;
+            let channel = self.channel(dim, c, &ix.index)?;
             // (Where it was read in a loop that is open, that loop says so.)
             let in_open_loop = self.loops.iter().any(|l| l.read.iter().any(|r| r.0 == sum));
             if self.channels_read.contains(&sum) && !in_open_loop {
@@ -409,7 +415,8 @@ impl Lower<'_> {
         if self.is_row(row) {
             return err(at, "a row writes its own element once: `output[i][c] = …`");
         }
-        if self.loops.len() > 1 {
+        let by_number = matches!(self.b.op(c), Op::Channel(..));
+        if self.loops.len() > usize::from(!by_number) {
             return err(
                 at,
                 "adding to an output inside a loop over data: sum into a `let mut` and add once after the loop",
@@ -430,7 +437,7 @@ impl Lower<'_> {
         if !matches!(self.params[param].kind, Kind::Output { .. }) {
             return err(&a.left, "this parameter is read-only: declare it `&mut`");
         }
-        if self.loops.len() != 1 || self.branches > 0 {
+        if self.loops.len() != 1 || self.branches > 0 || matches!(self.b.op(c), Op::Channel(..)) {
             return err(
                 a,
                 "an output is written once per row and channel: in a loop over channels that stands in no other loop or \

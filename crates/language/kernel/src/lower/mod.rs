@@ -108,7 +108,7 @@ fn check_function(f: &ItemFn, funcs: &Functions<'_>, no_adjoint: bool) -> Result
         let mut real = |_| {
             let p = l.params.len();
             let (kind, element) = (Kind::Scalar, Shape::Number);
-            l.params.push(Param { name: String::new(), kind, element, in_out: false });
+            l.params.push(Param { name: String::new(), kind, element, channels: 0, in_out: false });
             l.b.real_op(Op::Scalar(p))
         };
         let word = type_name(ty);

@@ -82,6 +82,11 @@ impl Lower<'_> {
                 let a = a.map(|x| if is_real(self, &x) { x } else { self.b.real_op(Op::FromInt(x)) });
                 Tensor(Vector(3), self.row_times(&a, m))
             }
+            // A matrix times a column vector.
+            (Mul, Tensor(Matrix(rows), m), Tensor(Vector(n), v)) if n == rows => {
+                let transposed: Vec<Val> = (0..n * n).map(|k| m[k % n * n + k / n]).collect();
+                Tensor(Vector(*n), self.row_times(v, &transposed))
+            }
             (Mul, Tensor(Matrix(n), a), Tensor(Matrix(rows), m)) if n == rows => {
                 Tensor(Matrix(*n), a.chunks(*n).flat_map(|row| self.row_times(row, m)).collect())
             }

@@ -33,7 +33,8 @@ pub(super) fn declared(
         Kind::IntScalar if same == 4 => return err(name, "a kernel has at most 4 integer attributes"),
         _ => {}
     }
-    params.push(Param { name: name.ident.to_string(), kind, element, in_out: is_in_out(ty) });
+    let channels = usize::from(kind.width().is_some());
+    params.push(Param { name: name.ident.to_string(), kind, element, channels, in_out: is_in_out(ty) });
     if is_grid(ty) {
         grids.declare(params.len() - 1, &name.ident);
     }

@@ -89,12 +89,6 @@ pub(super) fn columns_part(
         let total = totals.get(&target).map_or(sum, |t| b.real_op(Op::Add(*t, sum)));
         totals.insert(target, total);
     }
-    for ((param, role, component), value) in totals {
-        b.push(Stmt::Store { param, role, component, channel: None, value });
-    }
-    for (target, sum) in channel_sums {
-        let width = kernel.width(target.0, target.1).expect("it has channels");
-        store_channels(&mut b, target, sum, width);
-    }
+    store_sums(kernel, &mut b, totals, channel_sums);
     Ok(b)
 }

@@ -71,6 +71,7 @@ impl<'a> Exchanged<'a> {
         let n = match op {
             Op::Const(bits) => self.b.real(f64::from_bits(bits)),
             Op::Int(i) => self.b.op_value(Op::Int(i)),
+            Op::Channel(..) => self.b.emit(op, self.src.ty(v)),
             Op::Row => self.by.row,
             Op::PairColumn(l) | Op::LoopVar(l) if l == self.by.loop_id => self.by.member,
             Op::Place(l) if l == self.by.loop_id => match self.by.place {
@@ -165,8 +166,9 @@ impl<'a> Exchanged<'a> {
                     };
                     if theirs {
                         let value = self.value(*value)?;
+                        let (target, channel) = Target::of(self.src, *param, *role, *component, *channel);
                         if let Some(channel) = channel {
-                            let (target, channel) = ((*param, *role, *component), self.value(*channel)?);
+                            let channel = self.value(channel)?;
                             let sum = channel_sum(self.kernel, self.b, &mut self.channel_sums, target);
                             self.b.push(Stmt::AccumulateChannel { sum, channel, value });
                             continue;
@@ -177,7 +179,7 @@ impl<'a> Exchanged<'a> {
                             self.b.push(Stmt::Declare(m, zero));
                         }
                         self.b.push(Stmt::Accumulate(m, value));
-                        self.sums.push((m, (*param, *role, *component)));
+                        self.sums.push((m, target));
                     }
                 }
                 Stmt::Contribute { row: None, .. } => {}

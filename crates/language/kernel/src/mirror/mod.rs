@@ -16,9 +16,11 @@
 
 mod columns;
 mod exchange;
+mod targets;
 
 use columns::{Visit, columns_part};
 use exchange::{Exchange, Exchanged};
+use targets::{ChannelSums, Target, channel_sum, for_channels, store_sums};
 
 use crate::ir::{
     Acc, Array, Body, Dim, Kernel, Kind, LoopId, Op, ParamId, Range, Role, Stmt, Type, Val, ValueMap, walk,
@@ -113,7 +115,13 @@ fn store_the_rest(kernel: &Kernel, b: &mut Body) {
         for component in (0..kernel.components(param, role)).filter(|c| !known.contains(c)) {
             match kernel.width(param, role) {
                 None => b.push(Stmt::Store { param, role, component, channel: None, value: zero }),
-                Some(width) => for_channels(b, (param, role, component), width, |_, _| zero),
+                Some(width) => for_channels(b, width, (None, &[]), |c, value| Stmt::Store {
+                    param,
+                    role,
+                    component,
+                    channel: Some(c),
+                    value,
+                }),
             }
         }
     }
@@ -142,40 +150,6 @@ impl Hidden {
         let next = self.next();
         self.channels.entry(sum).or_insert((next, width)).0
     }
-}
-
-/// The sums over channels that hold contributions to arrays with channels.
-type ChannelSums = BTreeMap<Target, Acc>;
-
-/// The sum of the contributions to an element in each channel, declared outside of all open blocks.
-fn channel_sum(kernel: &Kernel, b: &mut Body, sums: &mut ChannelSums, target: Target) -> Acc {
-    *sums.entry(target).or_insert_with(|| {
-        let sum = b.new_acc();
-        let width = kernel.width(target.0, target.1).expect("it has channels");
-        b.push_at(0, Stmt::DeclareChannels(sum, width));
-        sum
-    })
-}
-
-/// Stores each channel of a sum to the row's own element.
-fn store_channels(b: &mut Body, target: Target, sum: Acc, width: Dim) {
-    for_channels(b, target, width, |b, c| b.emit(Op::ReadChannel(sum, c), Type::Real));
-}
-
-/// Stores a value for each channel of the row's own element.
-fn for_channels(
-    b: &mut Body,
-    (param, role, component): Target,
-    width: Dim,
-    value: impl FnOnce(&mut Body, Val) -> Val,
-) {
-    let id = b.new_loop();
-    b.open(true);
-    let c = b.emit(Op::LoopVar(id), Type::Index(width));
-    let value = value(b, c);
-    b.push(Stmt::Store { param, role, component, channel: Some(c), value });
-    let body = b.close();
-    b.push(Stmt::For { id, range: Range::Channels(width), body });
 }
 
 /// Whether a value depends on an accumulator.
@@ -311,8 +285,6 @@ fn visits_rows(kernel: &Kernel, src: &Body, batch: ParamId, system: Val) -> bool
     is_own && param == batch && *src.op(row) == Op::Row
 }
 
-type Target = (ParamId, Role, usize);
-
 struct Mirror<'a> {
     kernel: &'a Kernel,
     src: &'a Body,
@@ -359,7 +331,8 @@ impl<'a> Mirror<'a> {
                     self.map.insert(*v, n);
                 }
                 Stmt::Contribute { param, role, row, component, channel, value } => {
-                    self.contribute((*param, *role, *component), *row, *channel, *value);
+                    let (target, channel) = Target::of(self.src, *param, *role, *component, *channel);
+                    self.contribute(target, *row, channel, *value);
                 }
                 Stmt::For { id, range, body } => {
                     let new_range = range.map_args(|a| self.value(a));
@@ -415,7 +388,7 @@ impl<'a> Mirror<'a> {
     }
 
     fn contribute(&mut self, target: Target, row: Option<Val>, channel: Option<Val>, value: Val) {
-        let (param, role, component) = target;
+        let Target { param, role, component, .. } = target;
         let gather = self.partners != Partners::Scattered;
         let whose = row.map(|r| self.src.op(r).clone());
         match whose {
@@ -443,17 +416,31 @@ impl<'a> Mirror<'a> {
                 }
             }
             _ => {
-                let (row, channel) = (row.map(|r| self.value(r)), channel.map(|c| self.value(c)));
+                let row = row.map(|r| self.value(r));
+                let channel = channel.map(|c| self.value(c)).or_else(|| self.numbered(target));
                 let value = self.value(value);
                 self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
             }
         }
     }
 
+    /// The channel of a target that has a number.
+    fn numbered(&mut self, target: Target) -> Option<Val> {
+        let width = self.kernel.width(target.param, target.role)?;
+        target.channel.map(|n| self.b.emit(Op::Channel(n, width), Type::Index(width)))
+    }
+
     fn give_to_entries(&mut self) {
-        for (((param, role, component), row), value) in self.entries.pop().unwrap_or_default() {
-            let (row, channel) = (Some(row), None);
-            self.b.push(Stmt::Contribute { param, role, row, component, channel, value });
+        for ((target, row), value) in self.entries.pop().unwrap_or_default() {
+            let Target { param, role, component, channel } = target;
+            let give =
+                |channel, value| Stmt::Contribute { param, role, row: Some(row), component, channel, value };
+            match channel.zip(self.kernel.width(param, role)) {
+                None => self.b.push(give(None, value)),
+                Some((n, width)) => {
+                    for_channels(&mut self.b, width, (None, &[(n, value)]), |c, value| give(Some(c), value));
+                }
+            }
         }
     }
 
@@ -464,7 +451,14 @@ impl<'a> Mirror<'a> {
             self.b.push(Stmt::Store { param: *n, role: Role::HIDDEN, component: 0, channel: None, value });
         }
         for (sum, (n, width)) in &hidden.channels {
-            store_channels(&mut self.b, (*n, Role::hidden_channels(*width), 0), *sum, *width);
+            let (param, role, component) = (*n, Role::hidden_channels(*width), 0);
+            for_channels(&mut self.b, *width, (Some(*sum), &[]), |c, value| Stmt::Store {
+                param,
+                role,
+                component,
+                channel: Some(c),
+                value,
+            });
         }
     }
 
@@ -541,18 +535,12 @@ impl<'a> Mirror<'a> {
             let sum = self.b.emit(Op::Read(m), Type::Real);
             self.own.entry(target).or_default().push(sum);
         }
-        for ((param, role, component), values) in std::mem::take(&mut self.own) {
-            let mut values = values.into_iter();
-            let Some(mut sum) = values.next() else { continue };
-            for v in values {
-                sum = self.b.real_op(Op::Add(sum, v));
-            }
-            self.b.push(Stmt::Store { param, role, component, channel: None, value: sum });
-        }
-        for (target, sum) in std::mem::take(&mut self.own_channels) {
-            let width = self.kernel.width(target.0, target.1).expect("it has channels");
-            store_channels(&mut self.b, target, sum, width);
-        }
+        let own = std::mem::take(&mut self.own).into_iter().filter_map(|(target, values)| {
+            let sum = values.into_iter().reduce(|sum, v| self.b.real_op(Op::Add(sum, v)));
+            sum.map(|sum| (target, sum))
+        });
+        let own = own.collect();
+        store_sums(self.kernel, &mut self.b, own, std::mem::take(&mut self.own_channels));
     }
 }
 

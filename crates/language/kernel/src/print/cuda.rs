@@ -208,6 +208,7 @@ impl Printer<'_> {
             }
             Op::Int(i64::MIN) => "(-9223372036854775807LL - 1)".into(),
             Op::Int(i) => format!("{i}LL"),
+            Op::Channel(n, _) => format!("{n}LL"),
             Op::Row => "row".into(),
             Op::Mul(x, y) if self.layout.fused.contains(&v) => format!("({} * {})", self.v(*x), self.v(*y)),
             _ => format!("v{v}"),
@@ -410,7 +411,7 @@ impl Printer<'_> {
         let (x, real) = (|v: &Val| self.v(*v), self.real());
         let written = match self.b.op(v) {
             _ if paired.is_some() => write!(t, "{}", paired.unwrap_or_default()),
-            Const(_) | Int(_) => return,
+            Const(_) | Int(_) | Channel(..) => return,
             Row => return self.tables(v),
             LoopVar(l) => write!(t, "k{l}"),
             PairColumn(l) => write!(t, "p{}[k{l}]", self.of_list(*l, Array::Column)),

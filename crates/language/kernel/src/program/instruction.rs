@@ -326,6 +326,8 @@ instructions! {
         GatherInts { slot: usize, index: Indices, stride: usize, component: usize, to: Vector },
         /// to = i32 integers k …
         LoadIndices { slot: usize, to: Indices },
+        /// to = k …
+        Iterations { to: Indices },
     }
     /// Arrays to lanes, for pairs and channels alone.
     LoadsOfPairs {

@@ -213,6 +213,7 @@ impl Printer<'_> {
             I::GatherInts { slot, index, stride, component, .. } => {
                 format!("L::int_gather(ints{slot}, {index}, {stride}, {component})")
             }
+            I::Iterations { .. } => format!("rt::iterations::<L>({k}, {n})"),
             I::LoadIndices { slot, .. } if wide => format!("rt::row_index::<L>(ints{slot}, {k}, {n})"),
             I::LoadIndices { slot, .. } => self.load("index", &format!("ints{slot}.add({k})")),
             I::Lookup { slot, index, .. } => format!("rt::lookup::<L>(ints{slot}, {index})"),

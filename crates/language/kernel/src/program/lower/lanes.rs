@@ -121,8 +121,8 @@ impl Lowering<'_> {
                 self.emit(I::LoadChannels { slot, first: None, to });
                 to
             }
-            Load { param, role, row: Some(row), channel: Some(c), .. } if !self.is_lane(c) => {
-                self.gather_from_table((param, role), row, c)
+            Load { param, role, row: Some(row), component, channel: Some(c) } if !self.is_lane(c) => {
+                self.gather_from_table((param, role, component), row, c)
             }
             Load { param, role, row, component, channel: Some(c) } => {
                 let first = row.map(|row| self.first_of_row(row, c));
@@ -178,6 +178,7 @@ impl Lowering<'_> {
             }
             Const(_)
             | Int(_)
+            | Channel(..)
             | PlaceIn { .. }
             | Scalar(_)
             | IntScalar(_)

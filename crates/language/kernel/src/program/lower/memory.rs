@@ -1,6 +1,6 @@
 //! Memory, by lanes: loads, channels, tables and additions to them.
 
-use super::super::{Indices, Instruction as I, Integer, Vector};
+use super::super::{Indices, Instruction as I, Integer, IntegerOp, Vector};
 use super::{Lowering, OnLanes};
 use crate::ir::{Acc, LoopId, Op, ParamId, Role, Val};
 use crate::layout::Array;
@@ -136,7 +136,7 @@ impl Lowering<'_> {
     ) {
         let (slot, stride) = self.array(param, role);
         let width = self.widths[&self.b.width(channel)];
-        let first = Some(self.integers(super::super::IntegerOp::Mul, self.row, width));
+        let first = Some(self.integers(IntegerOp::Mul, self.row, width));
         let x = self.real(value);
         self.emit(I::StoreLanes { slot, first, stride, component, x, adds: false });
     }
@@ -159,11 +159,22 @@ impl Lowering<'_> {
         });
     }
 
-    fn in_table(&mut self, row: Val, column: Val) -> InTable {
+    /// The place of an element in a table of rows and channels. Of vectors the row alone varies: their channel has a number.
+    fn in_table(&mut self, row: Val, column: Val, (components, component): (usize, usize)) -> InTable {
         let width = self.widths[&self.b.width(column)];
         match (self.varies(row), self.varies(column)) {
             (true, true) => InTable::Both(self.indices(row), width, self.indices(column)),
-            (true, false) => InTable::Line(self.indices(row), width, self.int(column)),
+            (true, false) => {
+                let offset = self.int(column);
+                let [stride, offset] = [(width, 0), (offset, component)]
+                    .map(|(elements, further)| self.numbers_of(elements, components, further));
+                let index = self.index_of(row).unwrap_or_else(|| {
+                    let to = self.new_indices();
+                    self.emit(I::Iterations { to });
+                    to
+                });
+                InTable::Line(index, stride, offset)
+            }
             _ => {
                 let first = self.first_of_row(row, column);
                 InTable::Line(self.indices(column), self.integer(1), first)
@@ -171,13 +182,24 @@ impl Lowering<'_> {
         }
     }
 
+    /// The numbers that so many elements are, and some more.
+    fn numbers_of(&mut self, elements: Integer, components: usize, further: usize) -> Integer {
+        if components == 1 {
+            return elements;
+        }
+        let (components, further) = (self.integer(components as i64), self.integer(further as i64));
+        let numbers = self.integers(IntegerOp::Mul, elements, components);
+        self.integers(IntegerOp::Add, numbers, further)
+    }
+
     pub(super) fn gather_from_table(
         &mut self,
-        (param, role): (ParamId, Role),
+        (param, role, component): (ParamId, Role, usize),
         row: Val,
         column: Val,
     ) -> Vector {
-        let (slot, place) = (self.slot(param, Array::Values(role)), self.in_table(row, column));
+        let (slot, components) = self.array(param, role);
+        let place = self.in_table(row, column, (components, component));
         let to = self.new_vector();
         self.emit(match place {
             InTable::Line(index, stride, offset) => I::Gather { slot, index, stride, offset, to },
@@ -188,18 +210,19 @@ impl Lowering<'_> {
 
     pub(super) fn contribute_to_table(
         &mut self,
-        (param, role): (ParamId, Role),
+        (param, role, component): (ParamId, Role, usize),
         row: Val,
         column: Val,
         value: Val,
     ) {
-        let slot = self.slot(param, Array::Values(role));
+        let (slot, components) = self.array(param, role);
         if !self.varies(row) && !self.varies(column) {
-            let (at, x) = (self.table_place(row, column), self.scalar(value));
+            let (at, x) = (self.table_place(Some(row), column, (components, component)), self.scalar(value));
             self.emit(I::Add { slot, at, x });
             return;
         }
-        let (place, x) = (self.in_table(row, column), self.real(value));
+        let place = self.in_table(row, column, (components, component));
+        let x = self.real(value);
         self.emit(match place {
             InTable::Line(index, stride, offset) => I::Scatter { slot, index, stride, offset, x },
             InTable::Both(rows, width, columns) => I::ScatterTable { slot, rows, width, columns, x },

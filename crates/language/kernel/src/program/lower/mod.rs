@@ -325,6 +325,7 @@ impl<'a> Lowering<'a> {
     fn int(&mut self, v: Val) -> Integer {
         match (self.b.op(v), self.values.get(&v)) {
             (Op::Int(i), _) => self.integer(*i),
+            (Op::Channel(n, _), _) => self.integer(*n as i64),
             (Op::Row, _) => self.row,
             (_, Some(Single::Int(x))) => *x,
             (op, known) => unreachable!("value {v} is no integer outside of lanes: {op:?}, {known:?}"),

@@ -133,7 +133,7 @@ impl Lowering<'_> {
         use Op::*;
         let b = self.b;
         Some(match *b.op(v) {
-            Const(_) | Int(_) | Row => return None,
+            Const(_) | Int(_) | Channel(..) | Row => return None,
             LoopVar(l) => Single::Int(self.variables[&l]),
             PairColumn(l) => {
                 let k = self.variables[&l];
@@ -187,9 +187,9 @@ impl Lowering<'_> {
                 self.mesh_op(v)
             }
             ReadChannel(..) => unreachable!("loops over channels run on lanes"),
-            Load { param, role, row: Some(row), channel: Some(column), .. } => {
-                let slot = self.slot(param, Array::Values(role));
-                let (at, to) = (self.table_place(row, column), self.new_scalar());
+            Load { param, role, row, component, channel: Some(column) } => {
+                let (slot, components) = self.array(param, role);
+                let (at, to) = (self.table_place(row, column, (components, component)), self.new_scalar());
                 self.emit(I::Load { slot, at, to });
                 Single::Real(to)
             }
@@ -293,8 +293,14 @@ impl Lowering<'_> {
     }
 
     /// An element of a table, where neither row nor column varies.
-    pub(super) fn table_place(&mut self, row: Val, column: Val) -> Address {
-        let (first, column) = (self.first_of_row(row, column), self.int(column));
-        at(self.integers(IntegerOp::Add, first, column))
+    pub(super) fn table_place(
+        &mut self,
+        row: Option<Val>,
+        column: Val,
+        (stride, component): (usize, usize),
+    ) -> Address {
+        let (first, column) = (row.map(|row| self.first_of_row(row, column)), self.int(column));
+        let element = first.map_or(column, |first| self.integers(IntegerOp::Add, first, column));
+        Address { row: Some(element), stride, component }
     }
 }

@@ -49,8 +49,8 @@ impl<'a> Lowering<'a> {
             {
                 self.contribute_channel((param, role, component), row, channel, value);
             }
-            Stmt::Contribute { param, role, row: Some(row), channel: Some(column), value, .. } => {
-                self.contribute_to_table((param, role), row, column, value);
+            Stmt::Contribute { param, role, row: Some(row), component, channel: Some(column), value } => {
+                self.contribute_to_table((param, role, component), row, column, value);
             }
             Stmt::Contribute { param, role, row, component, value, .. } => {
                 self.contribute((param, role, component), row, value);

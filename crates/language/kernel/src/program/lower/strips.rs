@@ -159,6 +159,7 @@ impl<'a> Lowering<'a> {
     ) {
         self.data_loops.insert(k, range);
         let (from, to) = self.bounds(range);
+        self.firsts.insert(k, from);
         let (sums, _) = fed(body);
         let (of_pair, of_row): (Vec<Val>, Vec<Val>) =
             outside_values(self.b, body).into_iter().partition(|v| spilled.values.contains_key(v));

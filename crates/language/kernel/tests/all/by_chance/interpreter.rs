@@ -180,6 +180,7 @@ impl<'a> Machine<'a> {
         match self.body.op(v) {
             Op::Const(bits) => f64::from_bits(*bits),
             Op::Int(i) => *i as f64,
+            Op::Channel(n, _) => *n as f64,
             Op::Row => self.row as f64,
             op => self.values[v].unwrap_or_else(|| panic!("value {v} = {op:?} is used out of its scope")),
         }
@@ -335,7 +336,7 @@ impl<'a> Machine<'a> {
         let of = |v: &Val| self.value(*v);
         let truth = |c: bool| f64::from(u8::from(c));
         match self.body.op(v) {
-            Const(_) | Int(_) | Row => self.value(v),
+            Const(_) | Int(_) | Channel(..) | Row => self.value(v),
             LoopVar(l) => match self.loops[l] {
                 Visit::Int(i, _) => i as f64,
                 Visit::Member(r, _) => r as f64,

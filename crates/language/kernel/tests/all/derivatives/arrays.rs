@@ -242,7 +242,7 @@ fn channels_of_vectors() {
     let parameters = "i: Atom, v: &[[Vec3; Feature]; Atom], u: &[[Vec2; Feature]; Atom], g: &[[Mat3; Feature]; System], f: \
                       &[[Real; Feature]; Atom], x: &[Vec3; Atom], w: &[Vec3; Feature], atoms: &Batch<Atom, System>,";
     let body = "let s = atoms.of(i); let mut t = [vec3(0.0, 0.0, 0.0); Feature]; let mut norm = 0.0; \
-                for c in Feature { t[c] += cross(v[i][c], x[i]) * f[i][c]; let m = g[s][c]; t[c] -= w[c] * m; \
+                for c in Feature { t[c] += cross(v[i][c], x[i]) * f[i][c]; let m = g[s][c]; t[c] -= w[c] * m + m * v[i][c]; \
                 for k in 0..3 { norm += v[i][c][k] * m[k][2 - k]; } } \
                 for c in Feature { out[i][c] = t[c] * (f[i][c] + u[i][c].y) - v[i][c] * sin(norm); \
                 total[s][c] += v[i][c] * t[c][1]; }";
@@ -259,7 +259,7 @@ fn channels_of_vectors() {
             let (turned, w) = (cross(v(c), x), d.vec3("w", c));
             let factor = feature(d, "f", i, c) + d.real("u", 2 * (FEATURES * i + c) + 1);
             (0..3).map(move |k| {
-                let wg: f64 = (0..3).map(|l| w[l] * g(c, l, k)).sum();
+                let wg: f64 = (0..3).map(|l| w[l] * g(c, l, k) + g(c, k, l) * v(c)[l]).sum();
                 (turned[k] * feature(d, "f", i, c) - wg) * factor - v(c)[k] * norm.sin()
             })
         };
@@ -300,4 +300,56 @@ fn vectors_of_partners() {
                 cross(v[j][c], v[i][c]) * x[j]; } } for c in Feature { out[i][c] = e[c] * e[c][0]; }";
     let check = self::check(parameters, half).without_full_lists();
     run("vectors_of_half_lists", &check);
+}
+
+/// Channels by their numbers: of the row's own, of its system, of maps' elements, beside a loop over all channels, and in
+/// what rows add up.
+#[test]
+fn channels_by_their_numbers() {
+    let body = "let s = atoms.of(i); let x = f[i][0] * f[i][4] + sin(g[s][2]) * a[i]; let mut t = 0.0; for c in Feature { t += \
+                f[i][c] * f[i][1] * w[c]; } if x > 0.3 { total[s][3] += x * f[i][2]; } total[s][0] += t; \
+                for c in Feature { out[i][c] = f[i][c] * (x + t) + f[i][2]; }";
+    let outputs = "out: &mut [[Real; Feature]; Atom], total: &mut [[Real; Feature]; System]";
+    let check = check(&format!("{ROWS} {outputs}"), body).value(|d, i| {
+        let f = |c: usize| feature(d, "f", i, c);
+        let x = f(0) * f(4) + feature(d, "g", d.system(i), 2).sin() * d.real("a", i);
+        let t: f64 = (0..FEATURES).map(|c| f(c) * f(1) * d.real("w", c)).sum();
+        (0..FEATURES).map(|c| f(c) * (x + t) + f(2)).collect()
+    });
+    run("channels_by_their_numbers", &check);
+}
+
+#[test]
+fn channels_of_partners_by_their_numbers() {
+    let check = super::pairs(
+        "f: &[[Real; Feature]; Atom], v: &[[Vec3; Feature]; Atom],",
+        "let mut e = 0.0;",
+        "if r < cutoff { let d = v[j][2] - v[i][2]; e += f[j][1] * f[i][3] * exp(-dot(d, d) * r) + f[j][4] * v[j][0].y; }",
+        "energy[i] = e * charges[i] + e * e * f[i][3];",
+    )
+    .value(|d, i| {
+        let f = |i: usize, c: usize| feature(d, "f", i, c);
+        let v = |i: usize, c: usize| d.vec3("v", FEATURES * i + c);
+        let near = d.pairs(i).into_iter().filter(|p| p.2 < d.scalar("cutoff"));
+        let e: f64 = near
+            .map(|(j, _, r)| {
+                let square: f64 = (0..3).map(|k| (v(j, 2)[k] - v(i, 2)[k]).powi(2)).sum();
+                f(j, 1) * f(i, 3) * (-square * r).exp() + f(j, 4) * v(j, 0)[1]
+            })
+            .sum();
+        vec![e * d.real("charges", i) + e * e * f(i, 3)]
+    });
+    run("channels_of_partners_by_their_numbers", &check);
+    let check = aggregation(
+        "let mut e = [0.0; Feature]; let mut q = 0.0;",
+        "let u = h[p][2] * f[j][0] + t[kind.of(j)][1] * g[i][4]; q += u * h[p][2]; for c in Feature { e[c] += u * f[j][c] + \
+         h[p][c]; }",
+        "for c in Feature { out[i][c] = e[c] * q + t[own.of(i)][3] * w[c]; }",
+    );
+    run("channels_of_pairs_by_their_numbers", &check);
+    let parameters = "i: Atom, f: &[[Real; Feature]; Atom], z: &[[Real; Feature]; Wave], x: &[Real; Atom], atoms: &Batch<Atom, \
+                      System>, waves: &Batch<Wave, System>, half: &Pairs<Atom>, out: &mut [Real; Atom]";
+    let body = "let mut e = 0.0; for (j, shift) in half.row(i) { e += f[j][1] * f[i][0] * x[j]; } let mut n = 0.0; for k in \
+                waves.members(atoms.of(i)) { n += sin(z[k][3] * f[i][2]); } out[i] = e * e + n;";
+    run("channels_of_members_by_their_numbers", &self::check(parameters, body).without_full_lists());
 }

@@ -227,7 +227,6 @@ fn types_fit() {
     value("«n <= 2»", "+ - * < > == on i32");
     value("«positions[i] * positions[i]»", "their products");
     value("«positions[i] + charges[i]»", "the operands do not fit");
-    value("«cell[atoms.of(i)] * positions[i]»", "the operands do not fit");
     value("«(n < 2) + (n < 3)»", "&& || on conditions");
     value("if «n» { 1.0 } else { 2.0 }", "expected a condition");
     value("!«n»", "expected a condition");
@@ -451,7 +450,14 @@ fn channels(statements: &str, message: &str) {
 #[test]
 fn channels_are_indexed_by_their_loops() {
     let which = "this has a value for each channel: index it by the variable of `for c in Feature`";
-    channels("let y = f[i][«0»];", which);
+    channels("let y = f[i][«0 - 1»];", "channel -1 is out of range");
+    channels("let y = f[i][«99999»];", "channel 99999 is out of range: a number is 0 to 65535");
+    channels(
+        "for c in Feature { «u[atoms.of(i)][0] += vec3(1.0, 1.0, 1.0)»; }",
+        "adding to an output inside a loop",
+    );
+    channels("«out[i][0] = 1.0»;", "an output is written once per row and channel");
+    channels("for c in Feature { «out[i][0] = 1.0»; }", "an output is written once per row and channel");
     channels("let y = f[i][«i»];", which);
     channels("for c in Wide { let y = f[i][«c»]; }", which);
     channels("for c in Feature { let y = g[i][«c»]; }", "index it by the variable of `for c in Wide`");

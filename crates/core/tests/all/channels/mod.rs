@@ -1,6 +1,8 @@
 //! Channels: values against plain loops, derivatives against finite differences, for widths around those of the lanes;
 //! the same bits for any number of threads; widths of 0; more elements than 2³¹.
 
+mod of_systems;
+
 use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::pool::{Serial, Threads};
 use madelung_core::backend::status::Word;
@@ -126,6 +128,27 @@ madelung_core::kernels! {
         }
     }
 
+    /// Channels by their numbers: of the row's own, of its partners, of vectors.
+    #[kernel(scatter)]
+    fn numbered(
+        i: Centre,
+        centres: &[Vec3; Centre],
+        points: &[Vec3; Point],
+        features: &[[Real; Feature]; Point],
+        vectors: &[[Vec3; Feature]; Point],
+        gates: &[[Vec2; Feature]; Centre],
+        weights: &[[Vec2; Feature]; Edge],
+        near: &Pairs<Centre, Point, Edge>,
+        out: &mut [Real; Centre],
+    ) {
+        let mut sum = 0.0;
+        for (j, shift, p) in near.row(i) {
+            let d = points[j] - centres[i];
+            sum += exp(-length(d)) * features[j][2] * dot(vectors[j][1], d) + weights[p][1].y * features[j][0];
+        }
+        out[i] = sum * gates[i][2].y;
+    }
+
     #[kernel]
     fn sum(i: Row, x: &[[Real; Feature]; System], rows: &Batch<Row, System>, out: &mut [Real; Row]) {
         let b = rows.of(i);
@@ -167,6 +190,16 @@ fn op(kernel: &str) -> Arc<Op> {
             .pairs_between("near", "Centre", "Point", "Edge")
             .output("out", &["Centre", "Feature"])
             .step(&AGGREGATE),
+        "numbered" => op
+            .real("centres", &["Centre", "3"])
+            .real("points", &["Point", "3"])
+            .real("features", &["Point", "Feature"])
+            .real("vectors", &["Point", "Feature", "3"])
+            .real("gates", &["Centre", "Feature", "2"])
+            .real("weights", &["Edge", "Feature", "2"])
+            .pairs_between("near", "Centre", "Point", "Edge")
+            .output("out", &["Centre"])
+            .step(&NUMBERED),
         "message" => op
             .real("centres", &["Centre", "3"])
             .real("points", &["Point", "3"])
@@ -209,7 +242,7 @@ fn case(kernel: &str, dtype: DType, width: usize) -> Case {
     let shapes = match kernel {
         "normalise" => vec![vec![ROWS, width], vec![width], vec![2, width]],
         "aggregate" => vec![vec![ROWS, 3], vec![POINTS, 3], vec![POINTS, width], vec![]],
-        "message" => vec![
+        "message" | "numbered" => vec![
             vec![ROWS, 3],
             vec![POINTS, 3],
             vec![POINTS, width],
@@ -218,7 +251,6 @@ fn case(kernel: &str, dtype: DType, width: usize) -> Case {
         ],
         _ => vec![vec![ROWS, 3], vec![width], vec![width], vec![ROWS, width]],
     };
-    let arrays = shapes.iter().enumerate().map(|(n, shape)| array(dtype, shape, n as f64)).collect();
     let near =
         |i: usize| [i.wrapping_sub(11), i.wrapping_sub(1), i + 1, i + 11].into_iter().filter(|j| *j < ROWS);
     let (rows, columns): (Vec<i32>, Vec<i32>) =
@@ -231,7 +263,10 @@ fn case(kernel: &str, dtype: DType, width: usize) -> Case {
         (0..ROWS).flat_map(|i| of_centre(i).map(move |j| (i as i32, j as i32))).unzip();
     let shifts = vec![[0; 3]; rows.len()];
     let near = PairList::from_coo(&rows, columns, shifts, ROWS, POINTS, Kind::Directed).expect("a list");
-    let pairs = if matches!(kernel, "aggregate" | "message") { near } else { pairs };
+    let shapes =
+        if kernel == "numbered" { [shapes, vec![vec![near.len(), width, 2]]].concat() } else { shapes };
+    let arrays = shapes.iter().enumerate().map(|(n, shape)| array(dtype, shape, n as f64)).collect();
+    let pairs = if matches!(kernel, "aggregate" | "message" | "numbered") { near } else { pairs };
     let rows = Batch::from_ptr(vec![0, 70, ROWS as i32]).expect("a batch");
     Case { op: op(kernel), arrays, rows, pairs, count: width as f64 }
 }
@@ -241,7 +276,7 @@ impl Case {
         let mut args: Vec<Arg<'_>> = self.arrays.iter().map(|a| Arg::Array(a.view())).collect();
         if self.op.name == "normalise" {
             args.extend([Arg::Real(self.count), Arg::Structure(&self.rows)]);
-        } else if matches!(&*self.op.name, "aggregate" | "message") {
+        } else if matches!(&*self.op.name, "aggregate" | "message" | "numbered") {
             args.push(Arg::Structure(&self.pairs));
         } else {
             args.extend([Arg::Real(2.0), Arg::Structure(&self.pairs)]);
@@ -355,6 +390,18 @@ fn messages(case: &Case, width: usize) -> Vec<f64> {
     sum.iter().enumerate().flat_map(gated).collect()
 }
 
+fn numbered(case: &Case, width: usize) -> Vec<f64> {
+    let [r, s, f, v, g, w] = [0, 1, 2, 3, 4, 5].map(|n| case.arrays[n].to_f64().unwrap());
+    let mut out = vec![0.0; ROWS];
+    for (p, (i, j, _)) in case.pairs.iter().enumerate() {
+        let d: [f64; 3] = std::array::from_fn(|k| s[3 * j + k] - r[3 * i + k]);
+        let length = d.iter().map(|d| d * d).sum::<f64>().sqrt();
+        let along: f64 = (0..3).map(|k| v[3 * (j * width + 1) + k] * d[k]).sum();
+        out[i] += (-length).exp() * f[j * width + 2] * along + w[2 * (p * width + 1) + 1] * f[j * width];
+    }
+    (0..ROWS).map(|i| out[i] * g[2 * (i * width + 2) + 1]).collect()
+}
+
 fn radials(case: &Case, width: usize) -> Vec<f64> {
     let [r, w, m, own] = [0, 1, 2, 3].map(|n| case.arrays[n].to_f64().unwrap());
     let mut energy = vec![0.0; ROWS];
@@ -381,6 +428,11 @@ fn values_are_those_of_plain_loops() {
             let case = self::case("aggregate", dtype, width);
             let want = aggregated(&case, width);
             close(&format!("aggregate, {width}, {dtype}"), &case.values()[0], &want, tolerance);
+            if width > 2 {
+                let case = self::case("numbered", dtype, width);
+                let want = numbered(&case, width);
+                close(&format!("numbered, {width}, {dtype}"), &case.values()[0], &want, tolerance);
+            }
             let case = self::case("message", dtype, width);
             close(
                 &format!("message, {width}, {dtype}"),
@@ -395,7 +447,7 @@ fn values_are_those_of_plain_loops() {
 #[test]
 fn derivatives_are_those_of_finite_differences() {
     let step = 3e-4;
-    for kernel in ["normalise", "radial", "aggregate", "message"] {
+    for kernel in ["normalise", "radial", "aggregate", "message", "numbered"] {
         for width in [3, 20] {
             let case = case(kernel, DType::F64, width);
             let direction: Vec<Array> = case
@@ -437,7 +489,7 @@ fn derivatives_are_those_of_finite_differences() {
 /// Gathered through the list's transpose, and added where it belongs.
 #[test]
 fn gather_is_scatter() {
-    for kernel in ["aggregate", "message"] {
+    for kernel in ["aggregate", "message", "numbered"] {
         let case = case(kernel, DType::F64, 37);
         let along = |n: usize, a: &Array| array(DType::F64, a.shape(), 60.0 + n as f64);
         let direction: Vec<Array> = case.arrays.iter().enumerate().map(|(n, a)| along(n, a)).collect();
@@ -454,11 +506,19 @@ fn gather_is_scatter() {
 #[test]
 fn bits_do_not_depend_on_threads() {
     let threads = Threads::new(3);
-    for kernel in ["normalise", "radial", "aggregate", "message"] {
+    for kernel in ["normalise", "radial", "aggregate", "message", "numbered"] {
         let case = case(kernel, DType::F32, 37);
         let one = case.gradients(&madelung_cpu::context().with_pool(&Serial), None);
         assert_eq!(one, case.gradients(&madelung_cpu::context().with_pool(&threads), None));
     }
+}
+
+#[test]
+fn a_width_below_a_channel_of_the_kernel_names_the_argument() {
+    let case = case("numbered", DType::F64, 2);
+    let error = case.op.value(&madelung_cpu::context(), &case.args()).expect_err("too few channels");
+    let expected = "`features`: expected a feature width of at least 3";
+    assert!(error.to_string().contains(expected), "{error}");
 }
 
 #[test]
