@@ -38,7 +38,8 @@ pub fn functions() -> Vec<Function> {
         madelung_electrostatics::potential::coulomb:
             full short_range long_range long_range_k2 self_term background;
         madelung_electrostatics::inverse_power: full short_range long_range long_range_k2 self_term background;
-        madelung_potentials::formula: born_mayer buckingham lennard_jones taper_factor;
+        madelung_potentials::formula:
+            born_mayer buckingham lennard_jones mie morse soft_core tang_toennies taper_factor yukawa zbl;
     }
 }
 

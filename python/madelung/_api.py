@@ -1747,6 +1747,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     def born_mayer(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, sigma: ArrayLike,
         c6: ArrayLike, c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
@@ -1759,6 +1760,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     def born_mayer(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, sigma: ArrayLike,
         c6: ArrayLike, c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
@@ -1770,6 +1772,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     def born_mayer(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, sigma: ArrayLike,
         c6: ArrayLike, c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
@@ -1783,10 +1786,11 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Solids 25, 31 and 45 (1964), where B = 1/ρ. The parameters of two types are the mean of both elements of a
         table.
 
-        PyTorch: Differentiable twice in positions, cell and the tables, forces and virial once more.
+        PyTorch: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once
+        more.
 
-        JAX: Differentiable twice in positions, cell and the tables, forces and virial once more. Under `jit` the list
-        is given (`neighbors`).
+        JAX: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once more.
+        Under `jit` the list is given (`neighbors`).
 
         Args:
             positions: (N, 3), float32 or float64.
@@ -1801,6 +1805,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
                 there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
                 cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
+                for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
+                None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
                 atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
                 `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
@@ -1834,14 +1841,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         """
         return self._call(
             potentials.born_mayer, stream, positions, types, amplitude, steepness, sigma, c6, c8, cutoff, cell, taper,
-            (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts,
-            fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+            exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
+            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
+            compute_forces, compute_virial),
         )
 
     @overload
     def buckingham(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, rho: ArrayLike, c6: ArrayLike,
         cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
@@ -1854,6 +1863,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     def buckingham(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, rho: ArrayLike, c6: ArrayLike,
         cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
@@ -1865,6 +1875,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     def buckingham(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, rho: ArrayLike, c6: ArrayLike,
         cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
@@ -1877,10 +1888,11 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Buckingham, Proc. R. Soc. Lond. A 168, 264 (1938). It falls to −∞ at r = 0. The parameters of two types are the
         mean of both elements of a table.
 
-        PyTorch: Differentiable twice in positions, cell and the tables, forces and virial once more.
+        PyTorch: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once
+        more.
 
-        JAX: Differentiable twice in positions, cell and the tables, forces and virial once more. Under `jit` the list
-        is given (`neighbors`).
+        JAX: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once more.
+        Under `jit` the list is given (`neighbors`).
 
         Args:
             positions: (N, 3), float32 or float64.
@@ -1893,6 +1905,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
                 there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
                 cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
+                for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
+                None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
                 atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
                 `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
@@ -1925,43 +1940,49 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.buckingham, stream, positions, types, amplitude, rho, c6, cutoff, cell, taper, (neighbors,
-            neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts, fill_value,
-            half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+            potentials.buckingham, stream, positions, types, amplitude, rho, c6, cutoff, cell, taper, exclusions,
+            (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts,
+            fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
         )
 
     @overload
     def lennard_jones(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
-        neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
-        neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
-        neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-        pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-        energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
-        compute_virial: Literal[False] = False, stream: Any = None,
+        cell: ArrayLike | None = None, *, taper: float | None = None,
+        mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
     ) -> Array: ...
 
     @overload
     def lennard_jones(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
-        neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
-        neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
-        neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-        pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-        energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        cell: ArrayLike | None = None, *, taper: float | None = None,
+        mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_virial: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def lennard_jones(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None, neighbors: Neighbors | None = None,
-        neighbor_list: ArrayLike | None = None, neighbor_ptr: ArrayLike | None = None,
-        neighbor_shifts: ArrayLike | None = None, neighbor_matrix: ArrayLike | None = None,
-        neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
-        pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
-        energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        cell: ArrayLike | None = None, *, taper: float | None = None,
+        mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_virial: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Lennard-Jones potential: 4ε[(σ/r)¹² − (σ/r)⁶].
@@ -1969,21 +1990,28 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Lennard-Jones, Proc. Phys. Soc. 43, 461 (1931). The parameters of two types are the mean of both elements of a
         table.
 
-        PyTorch: Differentiable twice in positions, cell and the tables, forces and virial once more.
+        PyTorch: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once
+        more.
 
-        JAX: Differentiable twice in positions, cell and the tables, forces and virial once more. Under `jit` the list
-        is given (`neighbors`).
+        JAX: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once more.
+        Under `jit` the list is given (`neighbors`).
 
         Args:
             positions: (N, 3), float32 or float64.
             types: (N,), the type of each atom, from 0 to below K.
-            epsilon: (K, K), the depth ε. CUDA: One of NumPy is copied to the device.
-            sigma: (K, K), the length σ. CUDA: One of NumPy is copied to the device.
+            epsilon: (K, K), or (K,) with `mixing`, the depth ε. CUDA: One of NumPy is copied to the device.
+            sigma: (K, K), or (K,) with `mixing`, the length σ. CUDA: One of NumPy is copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
             taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
                 there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
                 cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
+                "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
+                "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
+            exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
+                for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
+                None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
             neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
                 atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
                 `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
@@ -2016,7 +2044,620 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.lennard_jones, stream, positions, types, epsilon, sigma, cutoff, cell, taper, (neighbors,
+            potentials.lennard_jones, stream, positions, types, epsilon, sigma, cutoff, cell, taper, mixing, exclusions,
+            (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts,
+            fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+        )
+
+    @overload
+    def mie(
+        self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, repulsive: ArrayLike,
+        attractive: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def mie(
+        self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, repulsive: ArrayLike,
+        attractive: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def mie(
+        self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, repulsive: ArrayLike,
+        attractive: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Mie potential: C ε[(σ/r)ⁿ − (σ/r)ᵐ] with C = n/(n − m) (n/m)^(m/(n − m)), of depth ε.
+
+        Mie, Ann. Phys. 316, 657 (1903). The exponents n and m differ for all pairs of types. The parameters of two
+        types are the mean of both elements of a table.
+
+        PyTorch: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once
+        more.
+
+        JAX: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once more.
+        Under `jit` the list is given (`neighbors`).
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            types: (N,), the type of each atom, from 0 to below K.
+            epsilon: (K, K), or (K,) with `mixing`, the depth ε. CUDA: One of NumPy is copied to the device.
+            sigma: (K, K), or (K,) with `mixing`, the length σ, above zero. CUDA: One of NumPy is copied to the device.
+            repulsive: (K, K), the exponent n, above zero. CUDA: One of NumPy is copied to the device.
+            attractive: (K, K), the exponent m, above zero. CUDA: One of NumPy is copied to the device.
+            cutoff: radius of the sum, in L. JAX: A Python number.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
+                "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
+                "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
+            exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
+                for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
+                None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
+            neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
+            neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
+                the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
+                in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
+                at all. Without a list the call builds one. JAX: A list that has overflown its capacity makes every
+                result NaN. CUDA: For that it waits.
+            neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. JAX: Not under `jit`.
+                CUDA: It is read, and made a list on the host, as is a list without offsets.
+            half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
+                full on the host.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
+            two charges on one point. JAX: What only the kernel can see (two charges on one point, a cell that is not
+            finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            potentials.mie, stream, positions, types, epsilon, sigma, repulsive, attractive, cutoff, cell, taper,
+            mixing, exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
+            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
+            compute_forces, compute_virial),
+        )
+
+    @overload
+    def morse(
+        self, positions: ArrayLike, types: ArrayLike, depth: ArrayLike, steepness: ArrayLike, length: ArrayLike,
+        cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def morse(
+        self, positions: ArrayLike, types: ArrayLike, depth: ArrayLike, steepness: ArrayLike, length: ArrayLike,
+        cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def morse(
+        self, positions: ArrayLike, types: ArrayLike, depth: ArrayLike, steepness: ArrayLike, length: ArrayLike,
+        cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Morse potential: D{[1 − exp(−a(r − r₀))]² − 1}.
+
+        Morse, Phys. Rev. 34, 57 (1929). The parameters of two types are the mean of both elements of a table.
+
+        PyTorch: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once
+        more.
+
+        JAX: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once more.
+        Under `jit` the list is given (`neighbors`).
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            types: (N,), the type of each atom, from 0 to below K.
+            depth: (K, K), the depth D. CUDA: One of NumPy is copied to the device.
+            steepness: (K, K), the inverse length a. CUDA: One of NumPy is copied to the device.
+            length: (K, K), the distance r₀ of the least energy. CUDA: One of NumPy is copied to the device.
+            cutoff: radius of the sum, in L. JAX: A Python number.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
+                for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
+                None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
+            neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
+            neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
+                the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
+                in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
+                at all. Without a list the call builds one. JAX: A list that has overflown its capacity makes every
+                result NaN. CUDA: For that it waits.
+            neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. JAX: Not under `jit`.
+                CUDA: It is read, and made a list on the host, as is a list without offsets.
+            half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
+                full on the host.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
+            two charges on one point. JAX: What only the kernel can see (two charges on one point, a cell that is not
+            finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            potentials.morse, stream, positions, types, depth, steepness, length, cutoff, cell, taper, exclusions,
+            (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts,
+            fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+        )
+
+    @overload
+    def soft_core(
+        self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, coupling: ArrayLike,
+        softness: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def soft_core(
+        self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, coupling: ArrayLike,
+        softness: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def soft_core(
+        self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, coupling: ArrayLike,
+        softness: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Soft-core potential: 4ελ(u⁻² − u⁻¹) with u = α(1 − λ)² + (r/σ)⁶, for atoms that appear or vanish.
+
+        Beutler et al., Chem. Phys. Lett. 222, 529 (1994). At λ = 1 it is the potential of Lennard-Jones, at λ = 0
+        nothing; between them energy and forces stay finite as r goes to 0. The derivative by λ, for thermodynamic
+        integration, is that by its table. The parameters of two types are the mean of both elements of a table.
+
+        PyTorch: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once
+        more.
+
+        JAX: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once more.
+        Under `jit` the list is given (`neighbors`).
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            types: (N,), the type of each atom, from 0 to below K.
+            epsilon: (K, K), or (K,) with `mixing`, the depth ε. CUDA: One of NumPy is copied to the device.
+            sigma: (K, K), or (K,) with `mixing`, the length σ, above zero. CUDA: One of NumPy is copied to the device.
+            coupling: (K, K), the coupling λ, from 0 to 1. CUDA: One of NumPy is copied to the device.
+            softness: (K, K), the softness α, such as 0.5. CUDA: One of NumPy is copied to the device.
+            cutoff: radius of the sum, in L. JAX: A Python number.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
+                "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
+                "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
+            exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
+                for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
+                None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
+            neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
+            neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
+                the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
+                in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
+                at all. Without a list the call builds one. JAX: A list that has overflown its capacity makes every
+                result NaN. CUDA: For that it waits.
+            neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. JAX: Not under `jit`.
+                CUDA: It is read, and made a list on the host, as is a list without offsets.
+            half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
+                full on the host.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
+            two charges on one point. JAX: What only the kernel can see (two charges on one point, a cell that is not
+            finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            potentials.soft_core, stream, positions, types, epsilon, sigma, coupling, softness, cutoff, cell, taper,
+            mixing, exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
+            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
+            compute_forces, compute_virial),
+        )
+
+    @overload
+    def tang_toennies(
+        self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, c6: ArrayLike,
+        c8: ArrayLike, c10: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def tang_toennies(
+        self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, c6: ArrayLike,
+        c8: ArrayLike, c10: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def tang_toennies(
+        self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, c6: ArrayLike,
+        c8: ArrayLike, c10: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Tang–Toennies potential: A exp(−br) − Σₙ fₙ(br) Cₙ/rⁿ over n = 6, 8, 10, with damped dispersion.
+
+        fₙ(x) = 1 − exp(−x) Σₖ xᵏ/k!, k from 0 to n: Tang and Toennies, J. Chem. Phys. 80, 3726 (1984), eqs. 1 and 2.
+        The damping is a difference of near numbers: in float32 f₆ has five digits and f₁₀ three at br = 3, in float64
+        f₁₀ has eight at br = 1. The parameters of two types are the mean of both elements of a table.
+
+        PyTorch: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once
+        more.
+
+        JAX: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once more.
+        Under `jit` the list is given (`neighbors`).
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            types: (N,), the type of each atom, from 0 to below K.
+            amplitude: (K, K), the energy A. CUDA: One of NumPy is copied to the device.
+            steepness: (K, K), the inverse length b. CUDA: One of NumPy is copied to the device.
+            c6: (K, K), the dispersion coefficient C₆. CUDA: One of NumPy is copied to the device.
+            c8: (K, K), the dispersion coefficient C₈. CUDA: One of NumPy is copied to the device.
+            c10: (K, K), the dispersion coefficient C₁₀. CUDA: One of NumPy is copied to the device.
+            cutoff: radius of the sum, in L. JAX: A Python number.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
+                for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
+                None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
+            neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
+            neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
+                the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
+                in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
+                at all. Without a list the call builds one. JAX: A list that has overflown its capacity makes every
+                result NaN. CUDA: For that it waits.
+            neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. JAX: Not under `jit`.
+                CUDA: It is read, and made a list on the host, as is a list without offsets.
+            half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
+                full on the host.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
+            two charges on one point. JAX: What only the kernel can see (two charges on one point, a cell that is not
+            finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            potentials.tang_toennies, stream, positions, types, amplitude, steepness, c6, c8, c10, cutoff, cell, taper,
+            exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
+            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
+            compute_forces, compute_virial),
+        )
+
+    @overload
+    def yukawa(
+        self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, kappa: ArrayLike, cutoff: float,
+        cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def yukawa(
+        self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, kappa: ArrayLike, cutoff: float,
+        cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def yukawa(
+        self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, kappa: ArrayLike, cutoff: float,
+        cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Yukawa potential: A exp(−κr)/r, of screened charges in colloids and plasmas.
+
+        Yukawa, Proc. Phys.-Math. Soc. Jpn. 17, 48 (1935). The parameters of two types are the mean of both elements of
+        a table.
+
+        PyTorch: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once
+        more.
+
+        JAX: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once more.
+        Under `jit` the list is given (`neighbors`).
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            types: (N,), the type of each atom, from 0 to below K.
+            amplitude: (K, K), A, an energy times a length. CUDA: One of NumPy is copied to the device.
+            kappa: (K, K), the inverse screening length κ. CUDA: One of NumPy is copied to the device.
+            cutoff: radius of the sum, in L. JAX: A Python number.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
+                for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
+                None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
+            neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
+            neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
+                the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
+                in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
+                at all. Without a list the call builds one. JAX: A list that has overflown its capacity makes every
+                result NaN. CUDA: For that it waits.
+            neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. JAX: Not under `jit`.
+                CUDA: It is read, and made a list on the host, as is a list without offsets.
+            half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
+                full on the host.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
+            two charges on one point. JAX: What only the kernel can see (two charges on one point, a cell that is not
+            finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            potentials.yukawa, stream, positions, types, amplitude, kappa, cutoff, cell, taper, exclusions, (neighbors,
+            neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts, fill_value,
+            half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+        )
+
+    @overload
+    def zbl(
+        self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, length: ArrayLike, cutoff: float,
+        cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def zbl(
+        self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, length: ArrayLike, cutoff: float,
+        cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def zbl(
+        self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, length: ArrayLike, cutoff: float,
+        cell: ArrayLike | None = None, *, taper: float | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Ziegler–Biersack–Littmark potential: A φ(r/a)/r, of nuclei at short distances, such as in radiation damage.
+
+        Ziegler, Biersack and Littmark, The Stopping and Range of Ions in Solids (1985), with the universal screening
+        function φ. For atomic numbers Z₁ and Z₂, A = Z₁Z₂ e²/4πε₀ (Z₁Z₂ times `madelung.units.EV_ANGSTROM`) and a =
+        0.46850 Å/(Z₁^0.23 + Z₂^0.23). The parameters of two types are the mean of both elements of a table.
+
+        PyTorch: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once
+        more.
+
+        JAX: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once more.
+        Under `jit` the list is given (`neighbors`).
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            types: (N,), the type of each atom, from 0 to below K.
+            amplitude: (K, K), A, an energy times a length. CUDA: One of NumPy is copied to the device.
+            length: (K, K), the screening length a, above zero. CUDA: One of NumPy is copied to the device.
+            cutoff: radius of the sum, in L. JAX: A Python number.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
+            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
+                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
+                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
+                for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
+                None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
+            neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
+            neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
+                the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
+                in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
+                at all. Without a list the call builds one. JAX: A list that has overflown its capacity makes every
+                result NaN. CUDA: For that it waits.
+            neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. JAX: Not under `jit`.
+                CUDA: It is read, and made a list on the host, as is a list without offsets.
+            half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
+                full on the host.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
+            two charges on one point. JAX: What only the kernel can see (two charges on one point, a cell that is not
+            finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            potentials.zbl, stream, positions, types, amplitude, length, cutoff, cell, taper, exclusions, (neighbors,
             neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts, fill_value,
             half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
         )

@@ -165,6 +165,9 @@ class Madelung(Calculator):
             of the atoms' elements is given once, in either order.
         potential_cutoff: radius of the sums of potentials, in Å, tapered from nine tenths of it on. It is a parameter
             of the model, as theirs are, and given with them.
+        exclusions: pairs (P, 2) of atoms that all sums leave out, each once; or a tuple of pairs and factors (P,),
+            or one for all, by which their energies are multiplied instead, or of pairs, factors (or None) and images
+            (P, 3), the nearest by default.
         skin: in Å. Neighbours within cutoff + skin are kept until an atom has moved by more than skin/2, or the number
             of atoms has changed. A strain of the cell takes its part of the skin, and atoms are then measured from
             where it has moved them to. Pairs beyond the cutoff do not count, so results depend on it by rounding alone.
@@ -185,6 +188,7 @@ class Madelung(Calculator):
         "method": None,
         "potentials": None,
         "potential_cutoff": None,
+        "exclusions": None,
         "skin": 0.5,
     }
     discard_results_on_any_change = True
@@ -200,6 +204,7 @@ class Madelung(Calculator):
         method: Method | None = None,
         potentials: Potentials | None = None,
         potential_cutoff: float | None = None,
+        exclusions: npt.ArrayLike | tuple[Any, ...] | None = None,
         skin: float = 0.5,
     ) -> None:
         """The parameters are those of the class."""
@@ -214,6 +219,7 @@ class Madelung(Calculator):
             method=method,
             potentials=potentials,
             potential_cutoff=potential_cutoff,
+            exclusions=exclusions,
             skin=skin,
         )
 
@@ -270,6 +276,8 @@ class Madelung(Calculator):
         axes = None if is_open or pbc.all() else pbc
         neighbors = None if self._pairs is None else self._pairs.of(positions, cell, axes)
         wanted: dict[str, Any] = {"compute_forces": True, "compute_virial": True}
+        if (left_out := self.parameters["exclusions"]) is not None:
+            wanted["exclusions"] = tuple(left_out.get(name) for name in ("pairs", "factors", "images"))
         of_charges = {"prefactor": EV_ANGSTROM, **wanted, **self._split.waves}
         if split is not None:
             of_charges["neighbors"] = neighbors
@@ -383,6 +391,8 @@ def _checked(name: str, value: Any) -> Any:
         return skin
     if name == "potentials":
         return _checked_potentials(value)
+    if name == "exclusions":
+        return _checked_exclusions(value)
     if name == "method" and value is not None:
         return check.word("method", value, METHODS)
     if name not in Madelung.default_parameters:
@@ -402,6 +412,27 @@ def _checked_charges(charges: Any) -> dict[str, float] | Floats | None:
         return {symbol: check.number(f"charges[{symbol!r}]", charge) for symbol, charge in charges.items()}
     # A copy: later changes of the caller's array do not change the calculator.
     return np.array(check.reals("charges", charges, ("N",)), dtype=np.float64)
+
+
+def _checked_exclusions(exclusions: Any) -> dict[str, Any] | None:
+    """Pairs, and factors and images where they are given, by their names: ASE compares no tuples of arrays."""
+    if exclusions is None:
+        return None
+    names = ("pairs", "factors", "images")
+    if not isinstance(exclusions, dict):
+        given = exclusions if isinstance(exclusions, tuple) else (exclusions,)
+        if len(given) > len(names):
+            check.refuse("exclusions", "pairs, or a tuple of pairs, factors and images", f"a tuple of {len(given)}")
+        exclusions = dict(zip(names, given))
+    elif not set(exclusions) <= set(names):
+        check.refuse("exclusions", f"a dict with keys among {', '.join(names)}", check.described(exclusions))
+    found = {name: np.array(x) for name, x in exclusions.items() if x is not None}
+    pairs = check.integers("exclusions", found.get("pairs"), ("P", 2))
+    if "factors" in found and found["factors"].ndim:
+        check.fits("exclusions", check.reals("exclusions", 1.0 * found["factors"], ("P",)), (len(pairs),))
+    if "images" in found:
+        check.fits("exclusions", check.integers("exclusions", found["images"], ("P", 3)), (len(pairs), 3))
+    return found | {"pairs": pairs}
 
 
 def _checked_potentials(potentials: Any) -> Potentials | None:

@@ -180,10 +180,17 @@ fn kernel(source: &str, name: &str) -> madelung::Result<&'static Kernel> {
 fn constraint(name: &str, word: &str) -> madelung::Result<Constraint> {
     Ok(match word {
         "positive" => Constraint::Positive,
+        "not_negative" => Constraint::NotNegative,
         "finite" => Constraint::Finite,
         "cell" => Constraint::Cell,
         "full" => Constraint::Full,
-        other => return Err(madelung::Error::argument(name, "positive, finite, cell or full", other)),
+        other => {
+            return Err(madelung::Error::argument(
+                name,
+                "positive, not_negative, finite, cell or full",
+                other,
+            ));
+        }
     })
 }
 

@@ -99,8 +99,15 @@ pub(crate) fn integer_attributes(op: &Op) -> Vec<(String, i64, usize)> {
 }
 
 impl Plan {
-    /// The sizes that follow from others: entries of lists, nodes and waves of meshes.
+    /// The sizes that follow from others: rows of maps without elements, entries of lists, nodes and waves of meshes.
     pub(crate) fn complete(mut self, op: &Op) -> Self {
+        for arg in &op.args {
+            if let ArgKind::Map { rows, into } = &arg.kind
+                && self.dims[into] == 0
+            {
+                self.dims.insert(rows.clone(), 0);
+            }
+        }
         for (n, arg) in op.args.iter().enumerate() {
             match (&arg.kind, self.argument_if_structured(op, n)) {
                 (ArgKind::Pairs { entries: Some(entries), .. }, Some(Given::Pairs(list))) => {
@@ -156,7 +163,9 @@ impl Plan {
                 let shape = self.shape(shape);
                 let numbers = self.numbers(self.dtype_of(arg), &shape, seed);
                 Given::Array(match arg.constraint {
-                    Some(Constraint::Positive) => numbers.map(|x| 0.3 + 0.4 * x.abs()).unwrap(),
+                    Some(Constraint::Positive | Constraint::NotNegative) => {
+                        numbers.map(|x| 0.3 + 0.4 * x.abs()).unwrap()
+                    }
                     Some(Constraint::Cell | Constraint::OpenCell) => {
                         cells(self.dtype_of(arg), &shape, &mut rng)
                     }

@@ -50,21 +50,21 @@ fn side() -> Side {
 }
 
 thread_local! {
-    static FENCED: Cell<bool> = const { Cell::new(true) };
+    static FENCED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The result of `work`, whose allocations have no fences: the descriptions of all ops would take more mappings than a
-/// process may have, and no kernel reads them.
-pub(crate) fn without<T>(work: impl FnOnce() -> T) -> T {
-    FENCED.set(false);
-    let result = work();
+/// The result of `work`, whose allocations in this thread have fences. Others have none: descriptions of all ops, and programs
+/// of kernels that are interpreted, would take more mappings than a process may have, and no kernel reads them.
+pub(crate) fn within<T>(work: impl FnOnce() -> T) -> T {
     FENCED.set(true);
+    let result = work();
+    FENCED.set(false);
     result
 }
 
 /// Whether an allocation is fenced. Bytes are text, which no kernel reads.
 fn is_fenced(layout: Layout, side: Side) -> bool {
-    side != Side::None && (2..=PAGE).contains(&layout.align()) && FENCED.try_with(Cell::get).unwrap_or(true)
+    side != Side::None && (2..=PAGE).contains(&layout.align()) && FENCED.try_with(Cell::get).unwrap_or(false)
 }
 
 /// Addresses of all mappings: more than a run takes, and closed until they are taken.
@@ -187,7 +187,7 @@ unsafe impl GlobalAlloc for Fenced {
 /// The system will not read for us what lies beyond an array, or before it.
 #[test]
 fn the_fence_is_closed() {
-    let array = Box::new([1.0f64; 7]);
+    let array = within(|| Box::new([1.0f64; 7]));
     let mut pipe = [0; 2];
     // SAFETY: room for two descriptors.
     assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);

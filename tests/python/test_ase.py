@@ -175,7 +175,7 @@ def test_potentials_beside_the_charges():
 def test_potentials_that_are_none():
     good = {"Na-Cl": {"epsilon": 0.1, "sigma": 2.0}}
     wrong = {
-        "`potentials`: expected a dict with keys among": {"morse": good},
+        "`potentials`: expected a dict with keys among": {"stockmayer": good},
         'such as "Na-Cl"': {"lennard_jones": {"Na": good["Na-Cl"]}},
         "expected the parameters epsilon, sigma": {"lennard_jones": {"Na-Cl": {"epsilon": 0.1}}},
         "expected Na-Cl once": {"lennard_jones": good | {"Cl-Na": good["Na-Cl"]}},

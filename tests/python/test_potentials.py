@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -32,11 +33,40 @@ TABLES: dict[str, list[Any]] = {
     "born_mayer": [table(0.5, 1.0, 1), table(2.0, 3.0, 2), table(1.0, 1.5, 3), table(0.0, 0.2, 4), table(0.0, 0.1, 5)],
     "buckingham": [table(20.0, 30.0, 6), table(0.2, 0.3, 7), table(0.0, 0.2, 8)],
     "lennard_jones": [table(0.1, 0.3, 9), table(0.9, 1.1, 10)],
+    "mie": [table(0.1, 0.3, 11), table(0.9, 1.1, 12), table(9.0, 13.0, 13), table(5.0, 7.0, 14)],
+    "morse": [table(0.1, 0.3, 15), table(1.0, 2.0, 16), table(1.0, 1.5, 17)],
+    "soft_core": [table(0.1, 0.3, 18), table(0.9, 1.1, 19), table(0.2, 0.9, 20), table(0.4, 0.6, 21)],
+    "tang_toennies": [table(20.0, 30.0, 22), table(3.0, 4.0, 23), *(table(0.1, 0.3, 24 + k) for k in range(3))],
+    "yukawa": [table(0.5, 1.0, 27), table(0.5, 1.0, 28)],
+    "zbl": [table(0.5, 1.0, 29), table(0.4, 0.6, 30)],
 }
+
+
+def damped(n: int, x: Any) -> Any:
+    """The damping of Tang and Toennies."""
+    return 1 - np.exp(-x) * sum(x**k / math.factorial(k) for k in range(n + 1))
+
+
+def universal(x: Any) -> Any:
+    """The screening function of Ziegler, Biersack and Littmark."""
+    terms = ((0.18175, 3.19980), (0.50986, 0.94229), (0.28022, 0.40290), (0.02817, 0.20162))
+    return sum(c * np.exp(-b * x) for c, b in terms)
+
+
 FORMULAS: dict[str, Callable[..., Any]] = {
     "born_mayer": lambda r, a, b, s, c, d: a * np.exp(b * (s - r)) - c / r**6 - d / r**8,
     "buckingham": lambda r, a, rho, c: a * np.exp(-r / rho) - c / r**6,
     "lennard_jones": lambda r, e, s: 4 * e * ((s / r) ** 12 - (s / r) ** 6),
+    "mie": lambda r, e, s, n, m: n / (n - m) * (n / m) ** (m / (n - m)) * e * ((s / r) ** n - (s / r) ** m),
+    "morse": lambda r, d, a, x: d * ((1 - np.exp(-a * (r - x))) ** 2 - 1),
+    "soft_core": lambda r, e, s, c, a: (
+        4 * e * c * ((a * (1 - c) ** 2 + (r / s) ** 6) ** -2 - (a * (1 - c) ** 2 + (r / s) ** 6) ** -1)
+    ),
+    "tang_toennies": lambda r, a, b, *c: (
+        a * np.exp(-b * r) - sum(damped(n, b * r) * x / r**n for n, x in zip((6, 8, 10), c))
+    ),
+    "yukawa": lambda r, a, k: a * np.exp(-k * r) / r,
+    "zbl": lambda r, a, x: a / r * universal(r / x),
 }
 NAMES = list(FORMULAS)
 
@@ -79,7 +109,7 @@ def test_values_and_derivatives(name: str) -> None:
     rng = np.random.default_rng(1)
     step, strain = rng.normal(size=r.shape), rng.normal(size=(3, 3))
 
-    def along(f: Callable[[float], float], h: float = 1e-3) -> float:
+    def along(f: Callable[[float], float], h: float = 3e-4) -> float:
         return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
     by_step = along(lambda h: plain(name, r + h * step, types, TABLES[name], CELL).sum())

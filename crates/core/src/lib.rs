@@ -22,7 +22,6 @@ macro_rules! kernels {
 
 /// Runtime of the code that `kernels!` generates.
 pub mod runtime {
-    #[cfg(feature = "interpreted")]
     pub use madelung_interpreter::Interpreted;
     pub use madelung_lanes::*;
 }

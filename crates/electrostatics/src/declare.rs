@@ -1,9 +1,8 @@
 //! Common parts of declarations of ops of energies.
 
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder};
-use madelung_core::runtime::SlotArray;
 use madelung_core::{Error, Result};
-use madelung_neighbors::coincident_atoms;
+use madelung_neighbors::{coincident_atoms, excluded_pairs, pair_factors};
 use std::sync::Arc;
 
 /// Charges in their cells, with parameters of each system.
@@ -31,15 +30,7 @@ pub(crate) fn charged_in(name: &str, per_system: bool, parameters: &[&str], cell
 
 /// Arguments of pairs that are left out, or scaled, and their factors for each entry of the list.
 pub(crate) fn exclusions(op: OpBuilder) -> OpBuilder {
-    op.pairs_between("excluded", "Atom", "Atom", "Excluded")
-        .must_be(Constraint::Full)
-        .map("exclusion_of", "Excluded", "Exclusion")
-        .real("factors", &["Exclusion"])
-        .scalar("cutoff")
-        .must_be(Constraint::Positive)
-        .scalar("real")
-        .scalar("reciprocal")
-        .scratch("entry_factors", &["Excluded"])
+    excluded_pairs(op).scalar("cutoff").must_be(Constraint::Positive).scalar("real").scalar("reciprocal")
 }
 
 /// An op's energies, and the array that its kernels add those of atoms to.
@@ -67,14 +58,7 @@ pub(crate) fn coincident_charges(args: &[Arg<'_>], counts: impl Fn(usize) -> boo
     let q = charges.to_f64().ok()?;
     (0..args.len()).find_map(|n| {
         let pairs = args[n].structure()?.as_pairs()?;
-        let scaled = match &args[n + 1..] {
-            [Arg::Structure(map), Arg::Array(factors), ..] => {
-                let of = map.array(SlotArray::MapOf).ok()??;
-                Some((of.to_i32("exclusion_of").ok()?.into_owned(), factors.to_f64().ok()?))
-            }
-            _ => None,
-        };
-        let factor = |p: usize| scaled.as_ref().map_or(1.0, |(of, factors)| factors[of[p] as usize]);
+        let factor = pair_factors(&args[n + 1..]);
         coincident_atoms(args, pairs, |p, i, j| counts(i) && q[i] * q[j] * factor(p) != 0.0)
     })
 }

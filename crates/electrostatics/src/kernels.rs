@@ -363,17 +363,6 @@ madelung_core::kernels! {
         energy[i] = 0.5 * prefactor * charges[i] * potential;
     }
 
-    /// Factors of pairs, for each entry of the list that has these pairs from both sides.
-    #[kernel]
-    pub(crate) fn entry_factors(
-        p: Excluded,
-        factors: &[Real; Exclusion],
-        exclusion_of: &Map<Excluded, Exclusion>,
-        entry_factors: &mut [Real; Excluded],
-    ) {
-        entry_factors[p] = factors[exclusion_of.of(p)];
-    }
-
     /// Total charge of each system.
     #[kernel]
     pub(crate) fn sum_charges(

@@ -8,11 +8,11 @@
 //! the list is 4·10⁻²⁰, so that pairs beyond it are whole, too.
 
 use crate::declare::{charged_in, coincident_charges, energies, exclusions, summed};
-use crate::kernels::ENTRY_FACTORS;
 use madelung_core::op::{Arg, Constraint, Op};
 use madelung_core::runtime::Kernel;
 use madelung_core::structure::{Batch, Structure};
 use madelung_core::{Error, Result};
+use madelung_neighbors::ENTRY_FACTORS;
 use std::sync::Arc;
 
 madelung_core::kernels! {

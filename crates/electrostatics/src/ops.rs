@@ -7,6 +7,7 @@ use crate::{boundaries, direct, gaussians, open, wires};
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
+use madelung_neighbors::ENTRY_FACTORS;
 use std::sync::{Arc, OnceLock};
 
 crate::charge_sum! {
@@ -21,15 +22,8 @@ crate::charge_sum! {
 
 /// All kernels of this crate, for callers that compile or check their source text.
 pub fn all_kernels() -> Vec<&'static Kernel> {
-    let mut all = vec![
-        &k::ENTRY_FACTORS,
-        &k::LATTICE,
-        &k::FRACTIONAL,
-        &k::STRUCTURE_FACTOR,
-        &k::SUM_CHARGES,
-        &k::SPREAD,
-        &k::GATHER,
-    ];
+    let mut all =
+        vec![&k::LATTICE, &k::FRACTIONAL, &k::STRUCTURE_FACTOR, &k::SUM_CHARGES, &k::SPREAD, &k::GATHER];
     all.extend(COULOMB.kernels());
     all.extend(INVERSE_POWER.kernels());
     all.extend([LATENT.real_space, LATENT.green_function, LATENT.reciprocal_space]);
@@ -151,7 +145,7 @@ impl ChargeSum {
         let (op, into) = energies(op, per_system);
         let op = parts.iter().fold(op, |op, part| match part {
             Part::Real => op.step_as(self.real_space, &[("energy", into)]),
-            Part::Exclusions => op.step(&k::ENTRY_FACTORS).step_as(self.exclusions, &[("energy", into)]),
+            Part::Exclusions => op.step(&ENTRY_FACTORS).step_as(self.exclusions, &[("energy", into)]),
             Part::Reciprocal => op
                 .step(&k::LATTICE)
                 .step(&k::FRACTIONAL)

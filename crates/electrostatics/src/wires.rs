@@ -12,11 +12,11 @@
 //! there as in Ewald's sum: erfc(αr)/r of a list that lacks these pairs, and erf(αr)/r of all.
 
 use crate::declare::{charged_in, coincident_charges, energies, exclusions, summed};
-use crate::kernels::ENTRY_FACTORS;
 use madelung_core::op::{Arg, Constraint, Op};
 use madelung_core::runtime::Kernel;
 use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
+use madelung_neighbors::ENTRY_FACTORS;
 use std::sync::Arc;
 
 madelung_core::kernels! {

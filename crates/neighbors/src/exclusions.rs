@@ -8,12 +8,34 @@ use crate::lattice::{Lattice, Precision, displacement, lattices, squared};
 use crate::list::ListArrays;
 use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
-use madelung_core::op::{Arg, Op};
+use madelung_core::op::{Arg, Constraint, Op, OpBuilder};
+use madelung_core::runtime::SlotArray;
 use madelung_core::structure::Neighbors;
 use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+/// Arguments of an op of pairs that are left out of a list, or scaled: their list, and factors. A step of
+/// [`ENTRY_FACTORS`](crate::ENTRY_FACTORS) makes those of its entries.
+pub fn excluded_pairs(op: OpBuilder) -> OpBuilder {
+    op.pairs_between("excluded", "Atom", "Atom", "Excluded")
+        .must_be(Constraint::Full)
+        .map("exclusion_of", "Excluded", "Exclusion")
+        .real("factors", &["Exclusion"])
+        .scratch("entry_factors", &["Excluded"])
+}
+
+/// The factor of an entry of a list, from the arguments of [`excluded_pairs`] behind the list; 1 for any other list.
+pub fn pair_factors<'a>(behind: &'a [Arg<'_>]) -> impl Fn(usize) -> f64 + use<'a> {
+    let given = || {
+        let [Arg::Structure(map), Arg::Array(factors), ..] = behind else { return None };
+        let of = map.array(SlotArray::MapOf).ok()??;
+        Some((of.to_i32("exclusion_of").ok()?.into_owned(), factors.to_f64().ok()?))
+    };
+    let given = given();
+    move |p| given.as_ref().map_or(1.0, |(of, factors)| factors[of[p] as usize])
+}
 
 /// `exclusion_list`: the list of pairs (P, 2), each from both sides, as offsets of each atom's entries (N + 1,),
 /// columns (2P,), images (2P, 3) and the pair of each entry (2P,), sorted by i, j, S. Images are those of `shifts` (P, 3), or

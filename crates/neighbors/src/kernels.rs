@@ -42,6 +42,17 @@ madelung_core::kernels! {
         }
     }
 
+    /// Factors of pairs, for each entry of the list that has these pairs from both sides.
+    #[kernel]
+    pub fn entry_factors(
+        p: Excluded,
+        factors: &[Real; Exclusion],
+        exclusion_of: &Map<Excluded, Exclusion>,
+        entry_factors: &mut [Real; Excluded],
+    ) {
+        entry_factors[p] = factors[exclusion_of.of(p)];
+    }
+
     /// Distances from queries to points of any number of coordinates. A distance of zero has a derivative of zero.
     #[kernel(small)]
     pub(crate) fn point_distances(

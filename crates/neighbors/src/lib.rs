@@ -35,8 +35,11 @@ pub use device::{
     DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, GridWithCapacity, NearestArrays,
     Periodic, QueryPairs, neighbor_coo,
 };
+pub use exclusions::{excluded_pairs, pair_factors};
 pub use grid::{HashGrid, Nearest};
 pub use kept::KeptGrid;
+#[doc(hidden)]
+pub use kernels::ENTRY_FACTORS;
 pub use list::{
     Coordinate, Cutoff, Form, ListArrays, Method, NeighborSearch, Options, brute_force, distances,
     find_neighbors, neighbor_list,

@@ -1,7 +1,9 @@
 //! The ops, each declared once.
 
 use crate::aggregate::{AVERAGED, NORMALISED, WEIGHTS};
-use crate::kernels::{PAIR_DIFFERENCES, PAIR_VECTORS, POINT_DISTANCES, POINT_VECTORS, UPRIGHT_CELLS};
+use crate::kernels::{
+    ENTRY_FACTORS, PAIR_DIFFERENCES, PAIR_VECTORS, POINT_DISTANCES, POINT_VECTORS, UPRIGHT_CELLS,
+};
 use crate::list::coincident_pair;
 use crate::segments;
 use madelung_core::op::{Arg, Op, OpBuilder, Registry};
@@ -18,6 +20,7 @@ pub fn kernels() -> Vec<&'static Kernel> {
         &POINT_VECTORS,
         &POINT_DISTANCES,
         &UPRIGHT_CELLS,
+        &ENTRY_FACTORS,
         &NORMALISED,
         &AVERAGED,
     ];

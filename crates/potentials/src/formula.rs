@@ -25,6 +25,62 @@ madelung_core::kernels! {
         4.0 * epsilon * (s6 * s6 - s6)
     }
 
+    /// Mie: C ε[(σ/r)ⁿ − (σ/r)ᵐ] with C = n/(n − m) (n/m)^(m/(n − m)), of depth ε, with `repulsive` n and `attractive` m
+    /// (Mie, Ann. Phys. 316, 657 (1903)). n = 12 and m = 6 is the potential of Lennard-Jones.
+    #[func]
+    pub fn mie(r: Real, epsilon: Real, sigma: Real, repulsive: Real, attractive: Real) -> Real {
+        let width = repulsive - attractive;
+        let depth = epsilon * repulsive / width * pow(repulsive / attractive, attractive / width);
+        let s = sigma / r;
+        depth * (pow(s, repulsive) - pow(s, attractive))
+    }
+
+    /// Morse: D{[1 − exp(−a(r − r₀))]² − 1}, with `depth` D, `steepness` a and `length` r₀ (Morse, Phys. Rev. 34, 57 (1929)).
+    #[func]
+    pub fn morse(r: Real, depth: Real, steepness: Real, length: Real) -> Real {
+        let x = exp(steepness * (length - r));
+        depth * x * (x - 2.0)
+    }
+
+    /// Soft core: 4ελ(u⁻² − u⁻¹) with u = α(1 − λ)² + (r/σ)⁶, the potential of Lennard-Jones at λ = 1, finite at r = 0 below
+    /// (Beutler et al., Chem. Phys. Lett. 222, 529 (1994)), with `coupling` λ and `softness` α.
+    #[func]
+    pub fn soft_core(r: Real, epsilon: Real, sigma: Real, coupling: Real, softness: Real) -> Real {
+        let x = 1.0 - coupling;
+        let y = 1.0 / (softness * x * x + pow(r / sigma, 6));
+        4.0 * epsilon * coupling * y * (y - 1.0)
+    }
+
+    /// Tang–Toennies: A exp(−br) − Σₙ fₙ(br) Cₙ/rⁿ over n = 6, 8, 10, with the damping fₙ(x) = 1 − exp(−x) Σₖ xᵏ/k!, k = 0 to n,
+    /// `amplitude` A and `steepness` b (Tang and Toennies, J. Chem. Phys. 80, 3726 (1984), eqs. 1 and 2). The damping is a
+    /// difference of near numbers where br is small.
+    #[func]
+    pub fn tang_toennies(r: Real, amplitude: Real, steepness: Real, c6: Real, c8: Real, c10: Real) -> Real {
+        let x = steepness * r;
+        let decay = exp(-x);
+        let to6 = 1.0 + x * (1.0 + x / 2.0 * (1.0 + x / 3.0 * (1.0 + x / 4.0 * (1.0 + x / 5.0 * (1.0 + x / 6.0)))));
+        let to8 = to6 + pow(x, 7) / 5040.0 * (1.0 + x / 8.0);
+        let to10 = to8 + pow(x, 9) / 362880.0 * (1.0 + x / 10.0);
+        let s2 = 1.0 / (r * r);
+        let damped = c6 * (1.0 - decay * to6) + s2 * (c8 * (1.0 - decay * to8) + s2 * c10 * (1.0 - decay * to10));
+        amplitude * decay - pow(s2, 3) * damped
+    }
+
+    /// Yukawa: A exp(−κr)/r, with `amplitude` A and `kappa` κ (Yukawa, Proc. Phys.-Math. Soc. Jpn. 17, 48 (1935)).
+    #[func]
+    pub fn yukawa(r: Real, amplitude: Real, kappa: Real) -> Real {
+        amplitude * exp(-kappa * r) / r
+    }
+
+    /// Ziegler–Biersack–Littmark: A φ(r/a)/r, with `amplitude` A = Z₁Z₂e²/4πε₀, `length` a = 0.46850 Å/(Z₁^0.23 + Z₂^0.23) and the
+    /// universal screening function φ (Ziegler, Biersack and Littmark, The Stopping and Range of Ions in Solids (1985)).
+    #[func]
+    pub fn zbl(r: Real, amplitude: Real, length: Real) -> Real {
+        let x = r / length;
+        let near = 0.18175 * exp(-3.19980 * x) + 0.50986 * exp(-0.94229 * x);
+        amplitude / r * (near + 0.28022 * exp(-0.40290 * x) + 0.02817 * exp(-0.20162 * x))
+    }
+
     /// Taper 1 − 10x³ + 15x⁴ − 6x⁵, from 1 at x = 0 to 0 at x = 1 with two continuous derivatives: the switch of potentials
     /// of GROMACS (van der Spoel and van Maaren, J. Chem. Theory Comput. 2, 1 (2006)) and OpenMM.
     #[func]

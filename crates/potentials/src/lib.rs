@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod formula;
+mod mixing;
 mod potential;
 
 pub use potential::{PairPotential, coincident};
@@ -38,20 +39,58 @@ pair_potential! {
     pub static LENNARD_JONES: lennard_jones = crate::formula::lennard_jones[epsilon, sigma] of epsilon;
 }
 
-const POTENTIALS: [&PairPotential; 3] = [&BORN_MAYER, &BUCKINGHAM, &LENNARD_JONES];
-
-/// All kernels of this crate, for callers that compile or check their source text.
-pub fn all_kernels() -> [&'static Kernel; 3] {
-    POTENTIALS.map(|potential| potential.kernel)
+pair_potential! {
+    /// Mie potential: [`formula::mie`].
+    pub static MIE: mie =
+        crate::formula::mie[epsilon, sigma: Positive, repulsive: Positive, attractive: Positive] of epsilon;
 }
 
-/// The ops of this crate, with energies per atom, and, as `…_total`, with energies per system.
+pair_potential! {
+    /// Morse potential: [`formula::morse`].
+    pub static MORSE: morse = crate::formula::morse[depth, steepness, length] of depth;
+}
+
+pair_potential! {
+    /// Soft-core potential: [`formula::soft_core`].
+    pub static SOFT_CORE: soft_core(interpreted) =
+        crate::formula::soft_core[epsilon, sigma: Positive, coupling: NotNegative, softness: NotNegative] of epsilon;
+}
+
+pair_potential! {
+    /// Tang–Toennies potential: [`formula::tang_toennies`].
+    pub static TANG_TOENNIES: tang_toennies(interpreted) =
+        crate::formula::tang_toennies[amplitude, steepness, c6, c8, c10] of amplitude, c6, c8, c10;
+}
+
+pair_potential! {
+    /// Yukawa potential: [`formula::yukawa`].
+    pub static YUKAWA: yukawa(interpreted) = crate::formula::yukawa[amplitude, kappa] of amplitude;
+}
+
+pair_potential! {
+    /// Ziegler–Biersack–Littmark potential: [`formula::zbl`].
+    pub static ZBL: zbl(interpreted) = crate::formula::zbl[amplitude, length: Positive] of amplitude;
+}
+
+const POTENTIALS: [&PairPotential; 9] =
+    [&BORN_MAYER, &BUCKINGHAM, &LENNARD_JONES, &MIE, &MORSE, &SOFT_CORE, &TANG_TOENNIES, &YUKAWA, &ZBL];
+
+/// All kernels of this crate, for callers that compile or check their source text.
+pub fn all_kernels() -> Vec<&'static Kernel> {
+    let of_pairs = POTENTIALS.iter().flat_map(|potential| [potential.kernel, potential.exclusions]);
+    of_pairs.chain(mixing::KERNELS).collect()
+}
+
+/// The ops of this crate, with energies per atom, and, as `…_total`, with energies per system; as `…_exclusions` those of
+/// pairs that are left out of a list, with factors; and mixing rules, `mixed_…`.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
-    REGISTRY.get_or_init(|| {
-        let ops = POTENTIALS
-            .iter()
-            .flat_map(|p| p.ops("madelung").expect("the declarations fit, as the tests show"));
-        Registry::new(ops).expect("names of ops differ")
-    })
+    let declare = || {
+        let mut ops = mixing::ops()?;
+        for potential in POTENTIALS {
+            ops.extend(potential.ops("madelung")?);
+        }
+        Registry::new(ops)
+    };
+    REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))
 }

@@ -2,9 +2,8 @@
 
 use madelung_core::op::{Arg, Constraint, Explain, Linear, Op, OpBuilder};
 use madelung_core::runtime::{Kernel, SlotArray};
-use madelung_core::structure::Structure;
 use madelung_core::{Error, Result};
-use madelung_neighbors::coincident_atoms;
+use madelung_neighbors::{ENTRY_FACTORS, coincident_atoms, excluded_pairs, pair_factors};
 use std::sync::Arc;
 
 /// The kernel and the ops of a pair potential, made from its formula, a `#[func]` of the distance and its parameters:
@@ -20,12 +19,14 @@ use std::sync::Arc;
 /// parameters, in brackets, are differentiable (K, K) tables over the types of two atoms, of which the symmetric part counts:
 /// the pair's parameter is the mean of both its elements. A parameter may be followed by a
 /// [`Constraint`](madelung_core::op::Constraint) on it.
+/// An option of the kernel stands behind the name, `morse(interpreted)`: without machine code the crate compiles in a tenth of
+/// the time, and a pair takes some four times as long.
 /// The word `of` names parameters, amplitudes: where they are all 0, two atoms have no energy, on one point either.
 #[macro_export]
 macro_rules! pair_potential {
     (
         $(#[$attribute:meta])*
-        $visibility:vis static $name:ident: $prefix:ident = $($formula:ident)::+
+        $visibility:vis static $name:ident: $prefix:ident $(($option:ident))? = $($formula:ident)::+
             [$($parameter:ident $(: $constraint:ident)?),+ $(,)?] $(of $($amplitude:ident),+)?;
     ) => {
         $(#[$attribute])*
@@ -34,8 +35,17 @@ macro_rules! pair_potential {
                 use $($formula)::+ as formula;
                 use $crate::formula::taper_factor;
 
-                /// Eᵢ = ½ Σⱼ `formula`(r) over the pairs with r < cutoff, tapered from r = `taper` on.
-                #[kernel(prefix($prefix), fast(positions), fast(positions, strain))]
+                /// The energy of a pair within the cutoff, tapered from r = `taper` on; none where all amplitudes are 0.
+                #[func]
+                fn ended(r: Real, cutoff: Real, taper: Real, $($parameter: Real),+) -> Real {
+                    let v = formula(r $(, $parameter)+);
+                    let per_width = 1.0 / (cutoff - taper);
+                    let tapered = if r > taper { v * taper_factor((r - taper) * per_width) } else { v };
+                    if r < cutoff $(&& r > -(0.0 $(+ abs($amplitude))+))? { tapered } else { 0.0 }
+                }
+
+                /// Eᵢ = ½ Σⱼ `ended`(r) over the pairs of a list.
+                #[kernel($($option,)? prefix($prefix), fast(positions), fast(positions, strain))]
                 fn energies(
                     i: Atom,
                     positions: &[Vec3; Atom],
@@ -52,22 +62,48 @@ macro_rules! pair_potential {
                 ) {
                     let b = atoms.of(i);
                     let mine = types.of(i);
-                    let per_width = 1.0 / (cutoff - taper);
                     let mut e = 0.0;
                     for (j, shift) in pairs.row(i) {
                         let d = positions[j] - positions[i] + shift * cell[b];
-                        let d = d + d * strain[b];
-                        let r = length(d);
+                        let r = length(d + d * strain[b]);
                         let theirs = types.of(j);
-                        let v = formula(r $(, 0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine]))+);
-                        if r < cutoff
-                            $(&& r > -(0.0 $(+ abs(0.5 * ($amplitude[mine][theirs] + $amplitude[theirs][mine])))+))?
-                        {
-                            if r > taper {
-                                e += v * taper_factor((r - taper) * per_width);
-                            } else {
-                                e += v;
-                            }
+                        e += ended(
+                            r, cutoff, taper $(, 0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine]))+
+                        );
+                    }
+                    energy[i] = 0.5 * prefactor * e;
+                }
+
+                /// Eᵢ = ½ Σⱼ f `ended`(r) over pairs that are left out of the list, with their factors f. Where f is 0 they
+                /// may lie on one point.
+                #[kernel(interpreted, prefix($prefix), fast(positions), fast(positions, strain))]
+                fn exclusions(
+                    i: Atom,
+                    positions: &[Vec3; Atom],
+                    cell: &[Mat3; System],
+                    $($parameter: &[[Real; Type]; Type],)+
+                    entry_factors: &[Real; Excluded],
+                    strain: &[Zero<Mat3>; System],
+                    prefactor: Real,
+                    cutoff: Real,
+                    taper: Real,
+                    atoms: &Batch<Atom, System>,
+                    types: &Map<Atom, Type>,
+                    excluded: &Pairs<Atom, Atom, Excluded>,
+                    energy: &mut [Real; Atom],
+                ) {
+                    let b = atoms.of(i);
+                    let mine = types.of(i);
+                    let mut e = 0.0;
+                    for (j, shift, p) in excluded.row(i) {
+                        let d = positions[j] - positions[i] + shift * cell[b];
+                        let r = length(d + d * strain[b]);
+                        let theirs = types.of(j);
+                        let f = entry_factors[p];
+                        if r > -abs(f) {
+                            e += f * ended(
+                                r, cutoff, taper $(, 0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine]))+
+                            );
                         }
                     }
                     energy[i] = 0.5 * prefactor * e;
@@ -80,6 +116,7 @@ macro_rules! pair_potential {
                     [$(Some($crate::__core::op::Constraint::$constraint),)? None][0],
                 )),+],
                 kernel: &ENERGIES,
+                exclusions: &EXCLUSIONS,
                 explain: |args| {
                     $crate::coincident(args, &[$(stringify!($parameter)),+], &[$($(stringify!($amplitude)),+)?])
                 },
@@ -97,31 +134,45 @@ pub struct PairPotential {
     pub parameters: &'static [(&'static str, Option<Constraint>)],
     /// The sum over pairs.
     pub kernel: &'static Kernel,
+    /// The sum over pairs that are left out of a list, with factors.
+    pub exclusions: &'static Kernel,
     /// Why an energy is infinite.
     pub explain: Explain,
 }
 
 impl PairPotential {
-    /// The op with energies per atom, and, as `…_total`, with energies per system. Energies of pairs are tapered from
-    /// distance `taper` to `cutoff`, and cut off there if `taper` is not smaller.
+    /// The op with energies per atom, and, as `…_total`, with energies per system; and both for pairs that are left out of
+    /// the list, with factors, as `…_exclusions`. Energies of pairs are tapered from distance `taper` to `cutoff`, and cut off
+    /// there if `taper` is not smaller.
     ///
     /// # Errors
     /// Those of [`OpBuilder::build`], for kernels not made by [`pair_potential!`](crate::pair_potential).
-    pub fn ops(&self, namespace: &str) -> Result<[Arc<Op>; 2]> {
-        let op = |total: &str| self.arguments(Op::new(namespace, &format!("{}{total}", self.name), 1));
-        let per_atom = op("").output("energy", &["Atom"]).step(self.kernel).build()?;
-        let per_system = op("_total")
-            .output("energy", &["System"])
-            .scratch("atom_energy", &["Atom"])
-            .step_as(self.kernel, &[("energy", "atom_energy")])
-            .linear(Linear::SegmentedSum, &["atoms", "atom_energy", "energy"])
-            // The backward pass scales them by the weights of the systems, which have their tables in common.
-            .saved_gradients(&["positions", "cell", "strain"])
-            .build()?;
-        Ok([per_atom, per_system])
+    pub fn ops(&self, namespace: &str) -> Result<[Arc<Op>; 4]> {
+        let op = |excluded: &str, total: &str| {
+            let op = Op::new(namespace, &format!("{}{excluded}{total}", self.name), 1);
+            let op = self.arguments(op, !excluded.is_empty());
+            let (op, into) = if total.is_empty() {
+                (op.output("energy", &["Atom"]), "energy")
+            } else {
+                (op.output("energy", &["System"]).scratch("atom_energy", &["Atom"]), "atom_energy")
+            };
+            let op = if excluded.is_empty() {
+                op.step_as(self.kernel, &[("energy", into)])
+            } else {
+                op.step(&ENTRY_FACTORS).step_as(self.exclusions, &[("energy", into)])
+            };
+            if total.is_empty() {
+                return op.build();
+            }
+            let op = op.linear(Linear::SegmentedSum, &["atoms", "atom_energy", "energy"]);
+            // The backward pass scales gradients by the weights of the systems; factors of entries have rows of none.
+            let saved = if excluded.is_empty() { &["positions", "cell", "strain"][..] } else { &[] };
+            op.saved_gradients(saved).build()
+        };
+        Ok([op("", "")?, op("", "_total")?, op("_exclusions", "")?, op("_exclusions", "_total")?])
     }
 
-    fn arguments(&self, op: OpBuilder) -> OpBuilder {
+    fn arguments(&self, op: OpBuilder, are_excluded: bool) -> OpBuilder {
         let op = op
             .real("positions", &["Atom", "3"])
             .force()
@@ -132,7 +183,8 @@ impl PairPotential {
             let op = op.real(name, &["Type", "Type"]);
             if let Some(constraint) = constraint { op.must_be(*constraint) } else { op }
         };
-        self.parameters
+        let op = self
+            .parameters
             .iter()
             .fold(op, table)
             .zero("strain", &["System", "3", "3"])
@@ -140,10 +192,13 @@ impl PairPotential {
             .batch("atoms", "Atom", "System")
             .scalar("prefactor")
             .must_be(Constraint::Finite)
-            .map("types", "Atom", "Type")
-            .pairs("pairs", "Atom")
-            .must_be(Constraint::Full)
-            .scalar("cutoff")
+            .map("types", "Atom", "Type");
+        let op = if are_excluded {
+            excluded_pairs(op)
+        } else {
+            op.pairs("pairs", "Atom").must_be(Constraint::Full)
+        };
+        op.scalar("cutoff")
             .must_be(Constraint::Positive)
             .scalar("taper")
             .must_be(Constraint::Finite)
@@ -152,11 +207,13 @@ impl PairPotential {
     }
 }
 
-/// The error of two atoms on one point in a call of the op of a potential. Atoms between which all amplitudes are 0 may
-/// lie there.
+/// The error of two atoms on one point in a call of the op of a potential. Atoms between which all amplitudes are 0,
+/// and pairs with a factor of 0, may lie there.
 #[doc(hidden)]
 pub fn coincident(args: &[Arg<'_>], parameters: &[&str], amplitudes: &[&str]) -> Option<Error> {
-    let pairs = args.iter().filter_map(Arg::structure).find_map(Structure::as_pairs)?;
+    let at = args.iter().position(|arg| arg.structure().is_some_and(|s| s.as_pairs().is_some()))?;
+    let pairs = args[at].structure()?.as_pairs()?;
+    let factor = pair_factors(&args[at + 1..]);
     let types = args.iter().filter_map(Arg::structure).find_map(|s| s.array(SlotArray::MapOf).ok()?)?;
     let types = types.to_i32("types").ok()?;
     // Tables follow the positions and the cell.
@@ -165,8 +222,10 @@ pub fn coincident(args: &[Arg<'_>], parameters: &[&str], amplitudes: &[&str]) ->
         _ => None,
     });
     let tables: Vec<_> = tables.collect();
-    coincident_atoms(args, pairs, |_, i, j| {
+    coincident_atoms(args, pairs, |p, i, j| {
         let (a, b) = (types[i] as usize, types[j] as usize);
-        tables.is_empty() || tables.iter().any(|(n, table)| table[n * a + b] + table[n * b + a] != 0.0)
+        factor(p) != 0.0
+            && (tables.is_empty()
+                || tables.iter().any(|(n, table)| table[n * a + b] + table[n * b + a] != 0.0))
     })
 }

@@ -35,6 +35,8 @@ class Excluded(NamedTuple):
     exclusion_of: Any
     """The pair of each entry of the list."""
     factors: Any
+    are_left_out: bool
+    """Whether no factor is given, so that all are 0."""
 
 
 def excluded_pairs(f: Framework, system: Any, atoms: tuple[Any, ...], exclusions: Any) -> Excluded | None:
@@ -54,7 +56,8 @@ def excluded_pairs(f: Framework, system: Any, atoms: tuple[Any, ...], exclusions
     pairs = integers(pairs, 2)
     count = pairs.shape[0]
     images = f.indices(np.empty((0, 3), np.int32), r) if images is None else integers(images, 3)
-    if factors is None:
+    are_left_out = factors is None
+    if are_left_out:
         factors = f.numbers(np.zeros(count), r)
     elif isinstance(factors, (int, float)) or getattr(factors, "ndim", 1) == 0:
         factors = f.numbers(np.ones(count), r) * f.reals("exclusions", factors, (), r, exact=True)
@@ -65,7 +68,7 @@ def excluded_pairs(f: Framework, system: Any, atoms: tuple[Any, ...], exclusions
     axes = f.indices(np.empty((0, 3), np.int32), r) if pbc is None else f.axes("pbc", pbc, system)
     along = NO_AXIS if cell is None else check.AXES_OF_CELL
     *found, exclusion_of = f.search("exclusion_list", r, h, axes, pairs, images, idx, along)
-    return Excluded((*found, FULL + CHECKED), exclusion_of, factors)
+    return Excluded((*found, FULL + CHECKED), exclusion_of, factors, are_left_out)
 
 
 def without(f: Framework, pairs: tuple[Any, ...], excluded: Excluded | None) -> tuple[Any, ...]:

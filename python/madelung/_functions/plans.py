@@ -128,6 +128,13 @@ def prepared(f: Framework, of: Arguments, interactions: Sum) -> tuple[Call, list
     return call, [_INPUTS[kind](call, *rest) for kind, *rest in plan.inputs]
 
 
+def all_added(f: Framework, results: list[Any]) -> Any:
+    """The results of a call from those of its terms."""
+    if len(results) == 1:
+        return results[0]
+    return tuple([f.added(each) for each in zip(*results)]) if isinstance(results[0], tuple) else f.added(results)
+
+
 def evaluated(call: Call, inputs: list[Any], wanted: Any) -> Any:
     """The results of a call's terms, added up."""
     f, results, lattice = call.f, [], None
@@ -137,9 +144,7 @@ def evaluated(call: Call, inputs: list[Any], wanted: Any) -> Any:
         atoms = _atoms(call, lattice if is_lattice else None, charged)
         own, others = ([x for n in numbers for x in inputs[n]] for numbers in (reals, rest))
         results.append(f.energies(op, atoms, tuple(own), tuple(others), wanted))
-    if len(results) == 1:
-        return results[0]
-    return tuple([f.added(each) for each in zip(*results)]) if isinstance(results[0], tuple) else f.added(results)
+    return all_added(f, results)
 
 
 def of_other_atoms(call: Call, inputs: list[Any], positions: Any, charges: Any, cell: Any, widths: Any) -> Any:

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from madelung import _arguments as check
 from madelung._functions.declare import KEYWORDS, REQUIRED, Group, Parameter, function, text
+from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, without
 from madelung._functions.framework import Framework
 from madelung._functions.lists import pairs_of
 from madelung._functions.parameters import (
@@ -21,6 +24,7 @@ from madelung._functions.parameters import (
     POSITIONS,
     STREAM,
 )
+from madelung._functions.plans import all_added
 
 _OUTPUTS = Group(
     "sums", tuple(p for p in OUTPUTS.parameters if p.name not in ("compute_charge_gradients", "hybrid_forces"))
@@ -37,6 +41,29 @@ _TAPER = Parameter(
     ),
     None,
 )
+_EXCLUSIONS = EXCLUSIONS.but(
+    text=text(
+        "pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for all, by "
+        "which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or None) and images "
+        "(P, 3), the nearest by default. A pair that is left out may lie on one point.",
+    )
+)
+# Depth and length of a type, which mixing rules take.
+_MIXED = ("epsilon", "sigma")
+_MIXING = Parameter(
+    "mixing",
+    "word",
+    text(
+        "how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up: "
+        '"lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂); '
+        '"waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.'
+    ),
+    None,
+    words=("lorentz-berthelot", "geometric", "waldman-hagler"),
+)
+_DIFFERENTIABLE = (
+    "Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once more."
+)
 _RETURNS = text(
     "The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested ones "
     "of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)), where E "
@@ -51,19 +78,25 @@ TABLES: dict[str, tuple[str, ...]] = {}
 def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any]:
     """Declares the function of an op of `pair_potential!`: its docstring, and its tables with their texts."""
     TABLES[name] = tuple(parameters)
+    is_mixed = set(_MIXED) <= set(parameters)
     tables = tuple(
         Parameter(
             table,
             "reals",
-            replace(text(f"(K, K), {of}"), notes={"cuda": "One of NumPy is copied to the device."}),
+            replace(
+                text(
+                    f"(K, K), {of}" if not is_mixed or table not in _MIXED else f"(K, K), or (K,) with `mixing`, {of}"
+                ),
+                notes={"cuda": "One of NumPy is copied to the device."},
+            ),
             shape=("K", "K"),
         )
         for table, of in parameters.items()
     )
 
     def body(f: Framework, positions: Any, types: Any, *others: Any) -> Any:
-        tables, others = others[: len(parameters)], others[len(parameters) :]
-        cutoff, cell, taper, lists, pbc, batch_idx, (prefactor, reduction, forces, virial) = others
+        tables, others = dict(zip(parameters, others)), others[len(parameters) :]
+        cutoff, cell, taper, *rules, exclusions, lists, pbc, batch_idx, (prefactor, reduction, forces, virial) = others
         wanted = f.outputs((prefactor, reduction, forces, False, virial, False))
         lattice = f.no_cell(positions) if cell is None else cell
         system = f.system(positions, check.NO_CHARGES, lattice, batch_idx)
@@ -71,12 +104,17 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
         onset = 0.9 * reach if taper is None else f.distance("taper", taper)
         if not onset > 0.0:
             check.positive("taper", onset)
-        given = [f.reals(table, x, ("K", "K"), system.positions) for table, x in zip(parameters, tables)]
-        for table, x in zip(parameters, given):
-            check.fits(table, x, (given[0].shape[0],) * 2)
+        mixing = next(iter(rules), None)
+        given = _tables(f, tables, None if mixing is None else check.word("mixing", mixing, _MIXING.words), system)
         kinds = f.integers("types", types, (positions.shape[0],))
-        pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, reach)
-        return f.energies(name, system, given, (kinds, *pairs, reach, onset), wanted)
+        atoms = (positions, cell, pbc, batch_idx)
+        excluded = excluded_pairs(f, system, atoms, exclusions)
+        pairs = without(f, pairs_of(f, system, atoms, lists, reach), excluded)
+        found = [f.energies(name, system, given, (kinds, *pairs, reach, onset), wanted)]
+        if excluded is not None and not excluded.are_left_out:
+            scaled = (*excluded.pairs, excluded.exclusion_of, excluded.factors)
+            found.append(f.energies(f"{name}_exclusions", system, given, (kinds, *scaled, reach, onset), wanted))
+        return all_added(f, found)
 
     def reach_given(cutoff: Any) -> Any:
         if cutoff is None:
@@ -92,6 +130,8 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
         CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.")),
         KEYWORDS,
         _TAPER,
+        *([_MIXING] if is_mixed else []),
+        _EXCLUSIONS,
         LISTS,
         PBC.but(
             text=text(
@@ -103,14 +143,31 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
         _OUTPUTS,
         STREAM,
         notes={
-            "torch": "Differentiable twice in positions, cell and the tables, forces and virial once more.",
-            "jax": "Differentiable twice in positions, cell and the tables, forces and virial once more. Under `jit` "
-            "the list is given (`neighbors`).",
+            "torch": _DIFFERENTIABLE,
+            "jax": f"{_DIFFERENTIABLE} Under `jit` the list is given (`neighbors`).",
         },
         returns=_RETURNS,
         op=name,
         raises=ENERGY_ERRORS,
     )(body)
+
+
+def _tables(f: Framework, given: dict[str, Any], mixing: str | None, system: Any) -> list[Any]:
+    """The tables of a potential as inputs of its op, ε and σ by a mixing rule."""
+    like, found = system.positions, dict(given)
+    if mixing is not None:
+        epsilon, sigma = (f.reals(x, given[x], ("K",), like) for x in _MIXED)
+        check.fits("epsilon", epsilon, ("K",))
+        kinds = epsilon.shape[0]
+        check.fits("sigma", sigma, (kinds,))
+        types = np.indices((kinds, kinds), np.int32).reshape(2, -1)
+        mixed = f.op(f"mixed_{mixing.replace('-', '_')}", epsilon, sigma, *[f.indices(x, like) for x in types])
+        found |= {name: x.reshape((kinds, kinds)) for name, x in zip(_MIXED, mixed)}
+    found = {name: f.reals(name, x, ("K", "K"), like) for name, x in found.items()}
+    kinds = next(iter(found.values())).shape[0]
+    for name, x in found.items():
+        check.fits(name, x, (kinds, kinds))
+    return list(found.values())
 
 
 born_mayer = pair_potential(
@@ -148,4 +205,80 @@ lennard_jones = pair_potential(
     """,
     epsilon="the depth ε.",
     sigma="the length σ.",
+)
+
+mie = pair_potential(
+    "mie",
+    """Mie potential: C ε[(σ/r)ⁿ − (σ/r)ᵐ] with C = n/(n − m) (n/m)^(m/(n − m)), of depth ε.
+
+    Mie, Ann. Phys. 316, 657 (1903). The exponents n and m differ for all pairs of types. The parameters of two types
+    are the mean of both elements of a table.
+    """,
+    epsilon="the depth ε.",
+    sigma="the length σ, above zero.",
+    repulsive="the exponent n, above zero.",
+    attractive="the exponent m, above zero.",
+)
+
+morse = pair_potential(
+    "morse",
+    """Morse potential: D{[1 − exp(−a(r − r₀))]² − 1}.
+
+    Morse, Phys. Rev. 34, 57 (1929). The parameters of two types are the mean of both elements of a table.
+    """,
+    depth="the depth D.",
+    steepness="the inverse length a.",
+    length="the distance r₀ of the least energy.",
+)
+
+soft_core = pair_potential(
+    "soft_core",
+    """Soft-core potential: 4ελ(u⁻² − u⁻¹) with u = α(1 − λ)² + (r/σ)⁶, for atoms that appear or vanish.
+
+    Beutler et al., Chem. Phys. Lett. 222, 529 (1994). At λ = 1 it is the potential of Lennard-Jones, at λ = 0 nothing;
+    between them energy and forces stay finite as r goes to 0. The derivative by λ, for thermodynamic integration, is
+    that by its table. The parameters of two types are the mean of both elements of a table.
+    """,
+    epsilon="the depth ε.",
+    sigma="the length σ, above zero.",
+    coupling="the coupling λ, from 0 to 1.",
+    softness="the softness α, such as 0.5.",
+)
+
+tang_toennies = pair_potential(
+    "tang_toennies",
+    """Tang–Toennies potential: A exp(−br) − Σₙ fₙ(br) Cₙ/rⁿ over n = 6, 8, 10, with damped dispersion.
+
+    fₙ(x) = 1 − exp(−x) Σₖ xᵏ/k!, k from 0 to n: Tang and Toennies, J. Chem. Phys. 80, 3726 (1984), eqs. 1 and 2. The
+    damping is a difference of near numbers: in float32 f₆ has five digits and f₁₀ three at br = 3, in float64 f₁₀ has
+    eight at br = 1. The parameters of two types are the mean of both elements of a table.
+    """,
+    amplitude="the energy A.",
+    steepness="the inverse length b.",
+    c6="the dispersion coefficient C₆.",
+    c8="the dispersion coefficient C₈.",
+    c10="the dispersion coefficient C₁₀.",
+)
+
+yukawa = pair_potential(
+    "yukawa",
+    """Yukawa potential: A exp(−κr)/r, of screened charges in colloids and plasmas.
+
+    Yukawa, Proc. Phys.-Math. Soc. Jpn. 17, 48 (1935). The parameters of two types are the mean of both elements of a
+    table.
+    """,
+    amplitude="A, an energy times a length.",
+    kappa="the inverse screening length κ.",
+)
+
+zbl = pair_potential(
+    "zbl",
+    """Ziegler–Biersack–Littmark potential: A φ(r/a)/r, of nuclei at short distances, such as in radiation damage.
+
+    Ziegler, Biersack and Littmark, The Stopping and Range of Ions in Solids (1985), with the universal
+    screening function φ. For atomic numbers Z₁ and Z₂, A = Z₁Z₂ e²/4πε₀ (Z₁Z₂ times `madelung.units.EV_ANGSTROM`) and
+    a = 0.46850 Å/(Z₁^0.23 + Z₂^0.23). The parameters of two types are the mean of both elements of a table.
+    """,
+    amplitude="A, an energy times a length.",
+    length="the screening length a, above zero.",
 )

@@ -26,6 +26,8 @@ __all__ = [
     "latent_ewald",
     "latent_ewald_lists",
     "lennard_jones",
+    "mie",
+    "morse",
     "needs_rebuild",
     "neighbor_list",
     "particle_mesh_ewald",
@@ -38,7 +40,11 @@ __all__ = [
     "segment_softmax",
     "segment_sum",
     "slab_correction",
+    "soft_core",
     "spatial_order",
+    "tang_toennies",
+    "yukawa",
+    "zbl",
 ]
 
 born_mayer = bound.born_mayer
@@ -58,6 +64,8 @@ knn_aggregate = bound.knn_aggregate
 latent_ewald = bound.latent_ewald
 latent_ewald_lists = bound.latent_ewald_lists
 lennard_jones = bound.lennard_jones
+mie = bound.mie
+morse = bound.morse
 needs_rebuild = bound.needs_rebuild
 neighbor_list = bound.neighbor_list
 particle_mesh_ewald = bound.particle_mesh_ewald
@@ -70,4 +78,8 @@ segment_mean = bound.segment_mean
 segment_softmax = bound.segment_softmax
 segment_sum = bound.segment_sum
 slab_correction = bound.slab_correction
+soft_core = bound.soft_core
 spatial_order = bound.spatial_order
+tang_toennies = bound.tang_toennies
+yukawa = bound.yukawa
+zbl = bound.zbl

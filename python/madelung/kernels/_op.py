@@ -23,7 +23,7 @@ from madelung.kernels._frameworks import Calls, rooms_of
 from madelung.kernels._repeated import Repeated
 from madelung.kernels._types import Parameter
 
-_CONSTRAINTS = ("positive", "finite", "cell", "full")
+_CONSTRAINTS = ("positive", "not_negative", "finite", "cell", "full")
 # Dimensions of batches, lists, maps and meshes, by what they are there.
 _SIDES = ("rows", "columns", "entries", "systems", "into", "nodes", "waves")
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -391,8 +391,8 @@ def op(
         outputs: what the op gives back; None: all that steps write, but for scratch.
         scratch: arrays between steps.
         saved: arrays between steps that are kept for the backward pass, which then does not compute them again.
-        constraints: conditions on arguments by name: "positive", "finite", "cell" (three vectors that span a volume) or
-            "full" (each pair from both sides).
+        constraints: conditions on arguments by name: "positive", "not_negative", "finite", "cell" (three vectors that
+            span a volume) or "full" (each pair from both sides).
 
     Raises:
         TypeError, ValueError: For steps that do not fit each other, or outputs that no step writes.

@@ -22,6 +22,8 @@ pub enum Check<'a> {
     Finite(View<'a>),
     /// Numbers that are finite and above zero.
     Positive(View<'a>),
+    /// Numbers that are finite and not below zero.
+    NotNegative(View<'a>),
     /// Numbers that are zero.
     Zero(View<'a>),
     /// Matrices (B, 3, 3) of lattice vectors that span a volume; whether vectors may be zero, of cells that then need not.

@@ -177,6 +177,7 @@ fn device_check<'r>(view: &View<'r>, zero: bool, constraint: Option<Constraint>)
     match constraint {
         _ if zero => Check::Zero(view),
         Some(Constraint::Positive) => Check::Positive(view),
+        Some(Constraint::NotNegative) => Check::NotNegative(view),
         Some(Constraint::Cell) => Check::Cells(view, false),
         Some(Constraint::OpenCell) => Check::Cells(view, true),
         Some(Constraint::Finite | Constraint::Full | Constraint::Between(..)) | None => Check::Finite(view),
@@ -288,11 +289,13 @@ fn check(name: &str, arg: &Arg<'_>, constraint: Constraint) -> Result<()> {
         _ => None,
     };
     match constraint {
-        Constraint::Positive | Constraint::Finite => {
-            let good = |x: &f64| x.is_finite() && (constraint == Constraint::Finite || *x > 0.0);
-            if let Some(bad) = (0..count).filter_map(number).find(|x| !good(x)) {
-                let expected =
-                    if constraint == Constraint::Finite { "finite numbers" } else { "finite numbers > 0" };
+        Constraint::Positive | Constraint::NotNegative | Constraint::Finite => {
+            let (expected, good): (_, fn(f64) -> bool) = match constraint {
+                Constraint::Positive => ("finite numbers > 0", |x| x > 0.0),
+                Constraint::NotNegative => ("finite numbers >= 0", |x| x >= 0.0),
+                _ => ("finite numbers", |_| true),
+            };
+            if let Some(bad) = (0..count).filter_map(number).find(|x| !(x.is_finite() && good(*x))) {
                 return Err(Error::argument(name, expected, bad.to_string()));
             }
         }

@@ -129,6 +129,8 @@ impl ArgKind {
 pub enum Constraint {
     /// Finite and > 0.
     Positive,
+    /// Finite and ≥ 0.
+    NotNegative,
     /// Finite.
     Finite,
     /// Cells: finite, |det| > 0.

@@ -44,11 +44,13 @@ pub enum Reason {
     Twice = 18,
     /// An image lies along an axis that is not periodic.
     Open = 19,
+    /// A number is below zero.
+    Negative = 20,
 }
 
 impl Reason {
     /// All of them, in the order of their bits.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Index,
         Self::Coincident,
         Self::Capacity,
@@ -69,6 +71,7 @@ impl Reason {
         Self::Few,
         Self::Twice,
         Self::Open,
+        Self::Negative,
     ];
 
     /// Its bit of the word.
@@ -86,6 +89,7 @@ impl Reason {
             Self::Overflow => ("integers that fit its elements", "one that does not"),
             Self::Division => ("divisors other than zero", "zero"),
             Self::NotPositive => ("finite numbers > 0", "others"),
+            Self::Negative => ("finite numbers >= 0", "others"),
             Self::NotZero => ("zeros: it stands for a derivative, not a deformation", "others"),
             Self::Flat => ("three lattice vectors (rows) that span a volume", "others"),
             Self::Unordered => ("systems one after the other, each where its offsets say", "others"),

@@ -39,7 +39,7 @@ pub struct Form {
 
 /// All forms of a kernel, cheapest first among those of equal results.
 pub fn forms(kernel: &Kernel, options: &Options) -> Result<Vec<Form>, String> {
-    let &Options { ref fast, scatter, clusters, small: _, rounded: _ } = options;
+    let &Options { ref fast, scatter, clusters, .. } = options;
     let gradient = adjoint(kernel, &kernel.body);
     let gradient_tangent = tangent(kernel, &gradient, Role::FIRST);
     let first = tangent(kernel, &kernel.body, Role::FIRST);

@@ -12,7 +12,8 @@ use std::fmt::Write;
 /// `text`: the source of the kernel alone.
 pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn::Result<TokenStream> {
     let small = source.options.small;
-    let mut functions = Functions::default();
+    let interpreted = source.options.interpreted || cfg!(feature = "interpreted");
+    let mut functions = Functions { interpreted, ..Functions::default() };
     let forms: String = describe(source)?.iter().map(|form| form_text(form, &mut functions)).collect();
     let descriptor = descriptor(&source.kernel, &forms);
     let parse = |text: &str| {
@@ -44,6 +45,7 @@ pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn:
 /// The functions of a kernel, one for each program.
 #[derive(Default)]
 struct Functions {
+    interpreted: bool,
     text: String,
     count: usize,
 }
@@ -53,7 +55,7 @@ impl Functions {
     fn entry_points(&mut self, code: &Code, compact: bool) -> String {
         let (n, Code { name, program, width }) = (self.count, code);
         self.count += 1;
-        if cfg!(feature = "interpreted") {
+        if self.interpreted {
             return format!("rt::EntryPoints::Made(&rt::Interpreted {{ source: SOURCE, program: {n} }})");
         }
         let lanes = if *width == Width::None { Lanes::None } else { Lanes::Any { compact } };

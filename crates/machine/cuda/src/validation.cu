@@ -133,6 +133,7 @@ __device__ inline void check_element(const Item& item, long long i, unsigned* wo
     if (is == 3) raise_in(word, 3, item.param);
     else if (item.rule == 1 && is != 0) raise_in(word, 6, item.param);
     else if (item.rule == 2 && is != 1) raise_in(word, 7, item.param);
+    else if (item.rule == 11 && is == 2) raise_in(word, 20, item.param);
     else if (item.rule == 3 && i % 9 == 0 && is_flat(item.data, i / 9, item.type, item.limit)) raise_in(word, 8, item.param);
   }
 }

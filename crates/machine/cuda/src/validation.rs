@@ -38,6 +38,7 @@ enum Rule {
     Filled = 9,
     /// The conditions on a list: `limit` is its place in the table.
     Pairs = 10,
+    NotNegative = 11,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +162,7 @@ pub fn begin(
         items.push(match check {
             Check::Finite(view) => real(*n, view, Rule::Finite),
             Check::Positive(view) => real(*n, view, Rule::Positive),
+            Check::NotNegative(view) => real(*n, view, Rule::NotNegative),
             Check::Zero(view) => real(*n, view, Rule::Zero),
             Check::Cells(view, are_open) => {
                 Item { limit: i64::from(*are_open), ..real(*n, view, Rule::Cells) }

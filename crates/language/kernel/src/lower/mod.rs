@@ -31,6 +31,8 @@ pub struct Options {
     /// Whether the code shall be small rather than fast: special functions stand apart, f32 has no lanes and f64 at most
     /// four.
     pub small: bool,
+    /// Whether there is no machine code: the interpreter runs the kernel, with the same bits.
+    pub interpreted: bool,
     /// Whether products are rounded before they are added.
     pub rounded: bool,
 }
@@ -363,26 +365,23 @@ fn docs(f: &ItemFn) -> Vec<String> {
 }
 
 /// The options, and the start of the name: `#[kernel(fast(positions), fast(positions, strain), scatter, clusters, small,
-/// rounded, prefix(ewald))]`.
+/// interpreted, rounded, prefix(ewald))]`.
 fn attributes(f: &ItemFn, params: &[Param]) -> Result<(Options, Option<String>)> {
     let attr = f.attrs.iter().find(|a| a.path().is_ident("kernel"));
     let Some(syn::Meta::List(_)) = attr.map(|a| &a.meta) else { return Ok(Default::default()) };
     let (mut found, mut prefix) = (Options::default(), None);
     attr.expect("matched above").parse_nested_meta(|meta| {
-        if meta.path.is_ident("scatter") {
-            found.scatter = true;
-            return Ok(());
-        }
-        if meta.path.is_ident("clusters") {
-            found.clusters = true;
-            return Ok(());
-        }
-        if meta.path.is_ident("small") {
-            found.small = true;
-            return Ok(());
-        }
-        if meta.path.is_ident("rounded") {
-            found.rounded = true;
+        let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+        let flag = match name.as_str() {
+            "scatter" => Some(&mut found.scatter),
+            "clusters" => Some(&mut found.clusters),
+            "small" => Some(&mut found.small),
+            "interpreted" => Some(&mut found.interpreted),
+            "rounded" => Some(&mut found.rounded),
+            _ => None,
+        };
+        if let Some(flag) = flag {
+            *flag = true;
             return Ok(());
         }
         if meta.path.is_ident("prefix") {
@@ -395,8 +394,8 @@ fn attributes(f: &ItemFn, params: &[Param]) -> Result<(Options, Option<String>)>
             return Err(meta.error(
                 "expected `fast(input, …)`: inputs whose gradients get a form of their own; `scatter`: gradients that \
                  add to partners' elements as well; `clusters`: gradients in clusters of atoms, too; `small`: compiles \
-                 fast, runs slowly; `rounded`: products are rounded before they are added; or `prefix(word)`: the \
-                 start of the kernel's name",
+                 fast, runs slowly; `interpreted`: no machine code at all; `rounded`: products are rounded before they \
+                 are added; or `prefix(word)`: the start of the kernel's name",
             ));
         }
         let mut set = vec![];
