@@ -105,7 +105,7 @@ def beside_rustc(options: argparse.Namespace) -> list[dict[str, Any]]:
 
     def made(source: str, name: str, kind: str) -> Op:
         constraints = [("cell", "cell")]
-        described = _native.kernel_op(("benches", f"{name}_{kind}", 1), [(source, name)], [], [], [], constraints)
+        described = _native.kernel_op(("benches", f"{name}_{kind}", 1), name, [(source, name)], [], [], constraints)
         return Op(json.loads(described)[0])
 
     rows = []

@@ -300,6 +300,15 @@ def check_kernel_list(f: Any, name: str, neighbors: Neighbors, given: Mapping[st
     check_skin(f, neighbors, given.get("positions"))
 
 
+def marked(f: Any, index: Any, neighbors: Neighbors, cell: Any) -> Any:
+    """The offsets of a list for a kernel with an argument `cell`: marked if it is another one than that of the
+    list, where values cannot be read."""
+    reference = neighbors.cell
+    if cell is None or reference is None or f.is_same(reference, cell) or f.is_readable(cell, reference):
+        return index
+    return f.marked(index, reference, cell)
+
+
 def _is_only_list(given: Mapping[str, Any]) -> bool:
     return sum([isinstance(x, Neighbors) for x in given.values()]) == 1
 

@@ -5,6 +5,7 @@ use madelung::op::{Constraint, Op, Registry};
 use madelung::runtime::{Declaration, Made, Place, SourceError};
 use madelung_bridge::describe;
 use madelung_core::runtime::{Kernel, ParamKind};
+use madelung_neighbors::coincidence;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,6 +110,7 @@ fn described(kernel: &Kernel) -> Value {
 pub(crate) fn kernel_op(
     py: Python<'_>,
     name: (String, String, u32),
+    label: String,
     steps: Vec<(String, String)>,
     scratch: Vec<String>,
     saved: Vec<String>,
@@ -121,6 +123,8 @@ pub(crate) fn kernel_op(
             scratch,
             saved,
             constraints: constraints.collect::<madelung::Result<_>>()?,
+            label: Some(label),
+            explain: Some(coincidence),
             ..Declaration::default()
         };
         let kernels = steps.iter().map(|(source, name)| kernel(source, name));

@@ -18,7 +18,7 @@ mod kinds;
 mod calls;
 mod choices;
 
-use calls::Tally;
+use calls::{Tally, enough};
 use choices::Choices;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use std::cell::RefCell;
@@ -39,7 +39,7 @@ fn say(line: &str) {
 #[test]
 fn only_ok_and_err() {
     let asked = std::env::var("MADELUNG_FUZZ_CALLS").ok().map(|n| n.parse().expect("a number of calls"));
-    let calls: u32 = asked.unwrap_or(20_000);
+    let calls = asked.unwrap_or_else(enough);
     let config = Config { cases: calls, failure_persistence: None, ..Config::default() };
     let given = std::env::var("MADELUNG_FUZZ_SEED").ok().map(|n| n.parse().expect("a seed"));
     let seed: u64 = given.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));

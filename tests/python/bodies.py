@@ -40,8 +40,12 @@ def arguments(name: str, dtype: type, systems: int, has_cell: bool = True) -> di
         "mesh_dimensions": (8, 9, 10),
         "spline_order": 4,
     }
+    # The exponents of Mie's potential differ.
+    scales = {"repulsive": 12.0, "attractive": 6.0}
     tables = {
-        p.name: np.array([[0.7, 0.9], [0.9, 1.1]], dtype) for p in FUNCTIONS[name].parameters() if p.shape == ("K", "K")
+        p.name: scales.get(p.name, 1.0) * np.array([[0.7, 0.9], [0.9, 1.1]], dtype)
+        for p in FUNCTIONS[name].parameters()
+        if p.shape == ("K", "K")
     }
     return given | {k: v for k, v in known.items() if k in of} | tables
 

@@ -351,3 +351,73 @@ def test_refused() -> None:
     refused(ValueError, "`points`: expected the system of each row", queries=of, cell=np.stack([h, h]))
     with pytest.raises(ValueError, match="capacity"):
         jax.jit(lambda y: weighed(*map(jnp.asarray, case()[0]), 2.5, near=HashGrid(y, h)))(jnp.asarray(y))
+
+
+@spaces
+def test_a_grid_of_other_points_is_refused(space: str) -> None:
+    """Of other coordinates: the loop would go on with those of the argument."""
+    _, array = NAMESPACES[space]
+    (x, y, q, cell), radius = case()
+    given = [array(a) for a in (x, y, q, cell)]
+    same = weighed(*given, radius, near=HashGrid(given[1], given[3]))
+    # Equal points in another array are the same.
+    found = weighed(*given, radius, near=HashGrid(array(y.copy()), given[3]))
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(same))
+    with pytest.raises(ValueError, match="`near`: expected a grid of the points `y`, got one of other points"):
+        weighed(*given, radius, near=HashGrid(array(y + 1e-9), given[3]))
+
+
+@mk.kernel
+def drifting(
+    i: Query,
+    x: Array[Vec3, Query],
+    v: Array[Vec3, Point],
+    radius: Real,
+    near: HashGrid[Query, Point],
+    w: Out[Vec3, Query],
+):
+    """A sum that says nothing of the points' places."""
+    s = mk.vec3(0, 0, 0)
+    for j, _ in near.query(x[i], radius):
+        s += v[j]
+    w[i] = s
+
+
+def test_other_arrays_over_the_points_are_no_points() -> None:
+    (x, y, _, _), radius = case()
+    v = np.random.default_rng(0).normal(size=y.shape)
+    found = drifting(x, v, radius, near=HashGrid(y))
+    near = np.linalg.norm(y - x[:, None], axis=-1) <= radius
+    np.testing.assert_allclose(found, near @ v, rtol=1e-13)
+
+
+@mk.kernel
+def displaced(
+    i: Query,
+    x: Array[Vec3, Query],
+    y: Array[Vec3, Point],
+    moved: Array[Vec3, Point],
+    cell: Array[Mat3, System],
+    radius: Real,
+    queries: Batch[Query, System],
+    near: HashGrid[Query, Point],
+    w: Out[Vec3, Query],
+):
+    """Two arrays over the points, either of which may be those of the grid; vectors in one more step."""
+    s = mk.vec3(0, 0, 0)
+    for j, shift in near.query(x[i], radius):
+        p = y[j] + shift @ cell[queries.of(i)]
+        s += (p - x[i]) + (shift @ cell[queries.of(i)] + moved[j] - x[i])
+    w[i] = s
+
+
+def test_which_points_a_grid_may_have() -> None:
+    (x, y, _, cell), radius = case()
+    moved = y + 0.1
+    assert [set(query.points) for query in displaced._op._declaration.queries.values()] == [{"y", "moved"}]
+    for points in (y, moved, y.copy()):
+        assert np.isfinite(displaced(x, y, moved, cell, radius, near=HashGrid(points, cell))).all()
+    with pytest.raises(
+        ValueError, match="`near`: expected a grid of the points `moved` or `y`, got one of other points"
+    ):
+        displaced(x, y, moved, cell, radius, near=HashGrid(y + 0.2, cell))

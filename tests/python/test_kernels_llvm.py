@@ -96,7 +96,7 @@ ISAS = ["Portable", "Avx2", "Avx512"][: ["Portable", "Avx2", "Avx512"].index(_na
 
 
 def op_of(source: str, name: str) -> Op:
-    described = json.loads(_native.kernel_op(("tests", name, 1), [(source, name)], [], [], []))
+    described = json.loads(_native.kernel_op(("tests", name, 1), name, [(source, name)], [], [], []))
     return Op(described[0])
 
 
@@ -247,7 +247,7 @@ def check_library(part: int = 0, of: int = 1) -> int:
         # Grids come from searches, and the number of systems from other steps.
         if name.endswith("_around") or name in ("wire_unsplit", "open_splitting"):
             continue
-        described = json.loads(_native.kernel_op(("library", name, 1), [(source, name)], [], [], []))
+        described = json.loads(_native.kernel_op(("library", name, 1), name, [(source, name)], [], [], []))
         op = Op(described[0])
         for dtype in (np.float64, np.float32):
             given = [x.astype(dtype) if getattr(x, "dtype", None) == np.float64 else x for x in arguments(op)]

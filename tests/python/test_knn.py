@@ -295,16 +295,19 @@ def test_derivatives_of_padded_rows_of_any_number_of_coordinates(axes: int) -> N
 
 
 @spaces
-def test_a_distance_is_a_radius_that_has_its_point(space: str) -> None:
+@pytest.mark.parametrize("axes", [1, 2, 3, 4, 5, 8, 21])
+def test_a_distance_is_a_radius_that_has_its_point(space: str, axes: int) -> None:
     g = np.random.default_rng(5)
     module, array = NAMESPACES[space]
     for dtype in (np.float64, np.float32):
-        points = array((g.random((300, 3)) * 9).astype(dtype))
+        points = array((g.random((300, axes)) * 9).astype(dtype))
         queries = points[:40]
         _, d = module.knn(queries, points, 6)
         for i in range(40):
             ptr, _, found = module.radius(queries[i : i + 1], points, float(d[i, 5]))
             assert int(ptr[1]) == 6 and float(found.max()) == float(d[i, 5])
+            j, found = module.knn(queries[i : i + 1], points, 8, radius=float(d[i, 5]))
+            assert int((np.asarray(j) < 300).sum()) == 6 and float(found.max()) == float(d[i, 5])
 
 
 @spaces
@@ -471,3 +474,41 @@ def test_a_kept_grid_has_the_derivatives_of_each_call(several: bool) -> None:
     )
     torch.testing.assert_close(one, other)
     assert one.abs().sum() > 0
+
+
+def test_systems_in_lists_of_python() -> None:
+    """More of queries than of points, as a graph network's batch may have them."""
+    x = np.random.default_rng(0).random((6, 3))
+    of_queries, of_points = [0, 0, 0, 1, 1, 1], [0, 0, 0]
+    arrays = {"query_batch_idx": np.array(of_queries), "batch_idx": np.array(of_points)}
+    for found, expected in zip(
+        mn.radius(x, x[:3], 2.0, query_batch_idx=of_queries, batch_idx=of_points), mn.radius(x, x[:3], 2.0, **arrays)
+    ):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="`query_batch_idx`: expected an array"):
+        mn.radius(x, x[:3], 2.0, query_batch_idx=[[0], [0, 1]], batch_idx=of_points)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_nearest_points_are_those_of_the_distances_that_are_returned(dtype: Any) -> None:
+    """Points on a sphere, whose distances differ by their rounding alone."""
+    g = np.random.default_rng(11)
+    for _ in range(20):
+        points = g.normal(size=(200, 8))
+        points = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(dtype)
+        query = np.zeros((1, 8), dtype)
+        every, all_of = mn.knn(query, points, 200)
+        assert (np.diff(all_of[0]) >= 0).all()
+        j, d = mn.knn(query, points, 60)
+        np.testing.assert_array_equal(d[0], all_of[0, :60])
+        np.testing.assert_array_equal(j[0], every[0, :60])
+        radius = float(all_of[0, 120])
+        _, found, within = mn.radius(query, points, radius)
+        assert set(found) == set(every[0, all_of[0] <= radius]) and within.max() <= radius
+        j, d = mn.knn(query, points, 150, radius=radius)
+        np.testing.assert_array_equal(d[0, d[0] > 0], all_of[0, all_of[0] <= radius][:150])
+    # Squares that are no normal numbers.
+    points = (g.random((50, 5)) * 1e-20).astype(dtype)
+    for p in points:
+        d = float(np.max(mn.knn(points[:1], p[None], 1)[1]))
+        assert d == 0 or len(mn.radius(points[:1], p[None], d)[1]) == 1

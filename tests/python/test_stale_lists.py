@@ -1,4 +1,5 @@
-"""Lists that are no longer those of the call: atoms that have left the skin, and lists of kernels of one's own."""
+"""Lists that are no longer those of the call: atoms that have left the skin, lists of kernels of one's own, and atoms
+on one point."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pytest
 
 import madelung.numpy as mn
 from conftest import required
-from madelung.kernels import Array, Batch, Mat3, Out, Pairs, Real, Vec3, dims, kernel, length
+from madelung.kernels import Array, Batch, HashGrid, Mat3, Out, Pairs, Real, Vec2, Vec3, dims, dot, exp, kernel, length
 
 torch = required("torch")
 jax = required("jax")
@@ -49,6 +50,21 @@ def inverse(
         r = length(positions[j] - positions[i] + shift @ cell[b])
         if r < cutoff:
             e += 1.0 / r
+    energy[i] = e
+
+
+@kernel
+def distances(
+    i: Atom,
+    positions: Array[Vec3, Atom],
+    cell: Array[Mat3, System],
+    atoms: Batch[Atom, System],
+    pairs: Pairs[Atom],
+    energy: Out[Real, Atom],
+):
+    e = 0.0
+    for j, shift in pairs.row(i):
+        e += length(positions[j] - positions[i] + shift @ cell[atoms.of(i)])
     energy[i] = e
 
 
@@ -149,3 +165,91 @@ def both(
 def test_of_several_lists_each_has_its_own_cutoff() -> None:
     r = lattice(60)
     both(positions=r, near=mn.find_neighbors(r, 2.0), far=mn.find_neighbors(r, 5.0), cutoff=5.0)
+
+
+def test_lists_of_another_cell_in_graphs() -> None:
+    """A kernel of one's own sees the mark of the list, as the library's functions do."""
+    r = lattice()
+    for scale in (1.0, 1.01):
+        known, cell = torch.as_tensor(CELL), torch.as_tensor(CELL * scale)
+        near = mt.find_neighbors(torch.as_tensor(r), 3.0, known)
+        call = torch.compile(lambda r, h, n: inverse(r, h, pairs=n, cutoff=3.0), fullgraph=True, backend="aot_eager")
+        if scale == 1.0:
+            expected = inverse(r, CELL, pairs=mn.find_neighbors(r, 3.0, CELL), cutoff=3.0)
+            np.testing.assert_allclose(call(torch.as_tensor(r), cell, near), expected, rtol=1e-14)
+        else:
+            with pytest.raises((ValueError, RuntimeError), match="of another cell"):
+                call(torch.as_tensor(r), cell, near)
+        listed = mj.find_neighbors(jnp.asarray(r), 3.0, jnp.asarray(CELL))
+        found = jax.jit(lambda r, h, n: inverse(r, h, pairs=n, cutoff=3.0))(jnp.asarray(r), CELL * scale, listed)
+        if scale == 1.0:
+            np.testing.assert_allclose(found, expected, rtol=1e-14)
+        else:
+            assert np.isnan(np.asarray(found)).all()
+
+
+def test_atoms_on_one_point() -> None:
+    """The atoms are named, and the kernel never by a hash: in the call, in a backward pass, and under `jit`."""
+    r = lattice()
+    r[7] = r[2] + CELL[0]
+    text = r"`positions`: expected no two atoms on one point, got atoms 2 and 7 \(image.*not finite"
+    given = {"pairs": mn.find_neighbors(r, 3.0, CELL), "cutoff": 3.0}
+    with pytest.raises(ValueError, match=text):
+        inverse(r, CELL, **given)
+    x, h = torch.as_tensor(r), torch.as_tensor(CELL)
+    given["pairs"] = mt.find_neighbors(x, 3.0, h)
+    with pytest.raises((ValueError, RuntimeError), match=text):
+        inverse(x, h, **given)
+    # A distance has no derivative there, and a value.
+    found = distances(x.requires_grad_(), h, pairs=given["pairs"])
+    with pytest.raises((ValueError, RuntimeError), match=text):
+        found.sum().backward()
+    given["pairs"] = mj.find_neighbors(jnp.asarray(r), 3.0, jnp.asarray(CELL))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+        jax.jit(lambda r: inverse(r, jnp.asarray(CELL), **given))(jnp.asarray(r)).block_until_ready()
+
+
+@kernel
+def steep(i: Atom, positions: Array[Vec2, Atom], pairs: Pairs[Atom], energy: Out[Real, Atom]):
+    e = 0.0
+    for j, _ in pairs.row(i):
+        e += exp(1e5 * length(positions[j] - positions[i]))
+    energy[i] = e
+
+
+@kernel
+def steep_grid(
+    i: Atom, positions: Array[Vec3, Atom], radius: Real, near: HashGrid[Atom, Atom], energy: Out[Real, Atom]
+):
+    e = 0.0
+    for j, _ in near.query(positions[i], radius):
+        d = positions[j] - positions[i]
+        e += exp(1e5 * dot(d, d))
+    energy[i] = e
+
+
+def test_what_is_too_large_accuses_no_atoms() -> None:
+    """Points of two coordinates, and lists in which each atom has itself."""
+    r = np.random.default_rng(0).random((6, 2))
+    pairs, ptr, shifts = mn.neighbor_list(np.pad(r, ((0, 0), (0, 1))), 2.0)
+    with pytest.raises(ValueError, match="`steep`: expected arguments with a finite result"):
+        steep(r, pairs=(pairs, ptr, shifts))
+    x = np.random.default_rng(0).random((6, 3))
+    with pytest.raises(ValueError, match="`steep_grid`: expected arguments with a finite result"):
+        steep_grid(x, 2.0, near=HashGrid(x))
+
+
+@kernel
+def boxed(i: Atom, positions: Array[Vec3, Atom], cell: Real, pairs: Pairs[Atom], energy: Out[Real, Atom]):
+    e = 0.0
+    for j, _ in pairs.row(i):
+        e += cell * length(positions[j] - positions[i])
+    energy[i] = e
+
+
+def test_a_cell_that_is_a_number() -> None:
+    r = lattice()
+    expected = boxed(r, SIDE, pairs=mn.find_neighbors(r, 3.0, CELL))
+    listed = mj.find_neighbors(jnp.asarray(r), 3.0, jnp.asarray(CELL))
+    found = jax.jit(lambda r, n: boxed(r, SIDE, pairs=n))(jnp.asarray(r), listed)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)

@@ -145,7 +145,7 @@ pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
     });
     let forces = both.map(|per_system| {
         let op = charged_in("damped_shifted_force", per_system, &["alpha"], Constraint::OpenCell)
-            .explain(|args| coincident_charges(args, |_| true))
+            .explain(|_, args| coincident_charges(args, |_| true))
             .lattice("positions", "cell", "atoms")
             .pairs("pairs", "Atom")
             .must_be(Constraint::Full)

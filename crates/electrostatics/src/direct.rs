@@ -337,7 +337,7 @@ fn steps(per_system: bool, own_energy: &'static Kernel) -> OpBuilder {
 }
 
 /// Why a sum is infinite: images that do not reach as far as the cutoff, or two charges on one point.
-fn explain(args: &[Arg<'_>]) -> Option<Error> {
+fn explain(_: &Op, args: &[Arg<'_>]) -> Option<Error> {
     let mut arrays = args.iter().filter_map(|arg| if let Arg::Array(view) = arg { Some(view) } else { None });
     let (positions, q) = (arrays.next()?.to_f64().ok()?, arrays.next()?.to_f64().ok()?);
     let cells = arrays.find(|view| view.shape().len() == 3)?.to_f64().ok()?;

@@ -121,7 +121,7 @@ pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
 }
 
 /// A background of a cell that spans no volume.
-fn no_volume(args: &[Arg<'_>]) -> Option<Error> {
+fn no_volume(_: &Op, args: &[Arg<'_>]) -> Option<Error> {
     let [_, _, Arg::Array(cell), _, _, _, _, Arg::Array(background), ..] = args else { return None };
     let (h, background) = (cell.to_f64().ok()?, background.to_f64().ok()?);
     let cells = h.as_chunks::<3>().0.as_chunks::<3>().0.iter().zip(background).enumerate();

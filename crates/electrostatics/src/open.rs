@@ -136,7 +136,7 @@ fn systems<'a>(args: &[Arg<'a>]) -> Option<(&'a Batch<'a>, Vec<i32>)> {
 }
 
 /// Why a sum is infinite: two charges on one point.
-fn explain(args: &[Arg<'_>]) -> Option<Error> {
+fn explain(_: &Op, args: &[Arg<'_>]) -> Option<Error> {
     let [Arg::Array(positions), Arg::Array(charges), ..] = args else { return None };
     let (batch, is_open) = systems(args)?;
     let (positions, q) = (positions.to_f64().ok()?, charges.to_f64().ok()?);
@@ -151,7 +151,7 @@ fn explain(args: &[Arg<'_>]) -> Option<Error> {
 }
 
 /// Error of a sum over a list that is infinite: two charges on one point.
-fn explain_listed(args: &[Arg<'_>]) -> Option<Error> {
+fn explain_listed(_: &Op, args: &[Arg<'_>]) -> Option<Error> {
     let (batch, is_open) = systems(args)?;
     coincident_charges(args, |i| is_open[batch.of(i)] > 0)
 }

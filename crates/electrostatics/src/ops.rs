@@ -211,7 +211,7 @@ impl ChargeSum {
 }
 
 /// Why a sum is infinite: two charges on one point, or a wave without a wave vector.
-fn explain(args: &[Arg<'_>]) -> Option<Error> {
+fn explain(_: &Op, args: &[Arg<'_>]) -> Option<Error> {
     let triples = args.iter().filter_map(|arg| match arg {
         Arg::Array(view) => Some(view.to_i32("miller").ok()?),
         _ => None,

@@ -137,7 +137,7 @@ pub(crate) fn ops(real_space: &'static Kernel, excluded: &'static Kernel) -> Res
     };
     let without = |per_system| {
         let op = declared("wire_summation_without", per_system)
-            .explain(|args| no_vector(args).or_else(|| coincident_charges(args, |_| true)))
+            .explain(|_, args| no_vector(args).or_else(|| coincident_charges(args, |_| true)))
             .ints("wire_axis", &["System", "3"])
             .pairs("pairs", "Atom")
             .must_be(Constraint::Full);
@@ -178,7 +178,7 @@ fn no_vector(args: &[Arg<'_>]) -> Option<Error> {
 }
 
 /// Why a sum is infinite: an axis without a lattice vector, or two charges on one point.
-fn explain(args: &[Arg<'_>]) -> Option<Error> {
+fn explain(_: &Op, args: &[Arg<'_>]) -> Option<Error> {
     if let Some(error) = no_vector(args) {
         return Some(error);
     }

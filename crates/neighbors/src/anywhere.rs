@@ -3,11 +3,13 @@
 use crate::atoms::wrong;
 use crate::coo::room;
 use crate::near::{Halves, Near};
+use crate::registry;
 use madelung_core::array::{Array, DType, Place, View};
-use madelung_core::backend::Context;
 use madelung_core::backend::pool::map_tasks;
-use madelung_core::op::{Arg, Op};
-use madelung_core::structure::Batch;
+use madelung_core::backend::{Context, Heap};
+use madelung_core::op::{Arg, Op, Request};
+use madelung_core::structure::pairs::Kind;
+use madelung_core::structure::{Batch, PairList};
 use madelung_core::{Error, Result};
 use std::sync::Arc;
 
@@ -56,12 +58,18 @@ pub(crate) fn declare_nearest() -> Result<Arc<Op>> {
 }
 
 /// Queries among points, on the host.
+///
+/// Distances are those of the op `point_distances`, which callers have: only with them a point counts at a radius that is its
+/// own distance. The tree finds what may be within, by a distance of its own.
 struct Asked<'a> {
     queries: Vec<f64>,
     of_queries: &'a Batch<'a>,
     points: &'a Batch<'a>,
     trees: Halves,
     axes: usize,
+    dtype: DType,
+    /// The arguments of `point_distances` but for the list.
+    given: &'a [Arg<'a>],
 }
 
 impl<'a> Asked<'a> {
@@ -87,8 +95,46 @@ impl<'a> Asked<'a> {
             let expected = format!("queries in {} systems, as the points are", of.systems());
             return Err(Error::argument("query_batch_idx", expected, of_queries.systems().to_string()));
         }
+        let given = &args[..4];
+        let dtype = points.dtype();
         let queries = finite("queries", queries, of_queries, axes)?;
-        Ok((Self { queries, of_queries, points: of, trees, axes }, rest))
+        Ok((Self { queries, of_queries, points: of, trees, axes, dtype, given }, rest))
+    }
+
+    /// A radius within which is every point whose distance, as it is rounded, is at most another one: sums of as many squares
+    /// as there are axes are rounded, and may be too small to be normal numbers.
+    fn beyond(&self, radius: f64) -> f64 {
+        let (epsilon, least) = match self.dtype {
+            DType::F64 => (f64::EPSILON, f64::MIN_POSITIVE),
+            _ => (f64::from(f32::EPSILON), f64::from(f32::MIN_POSITIVE)),
+        };
+        let axes = self.axes as f64 + 4.0;
+        radius * (1.0 + axes * epsilon) + (axes * least).sqrt()
+    }
+
+    /// The distances of some points of each query, as callers have them.
+    fn measured(&self, context: &Context<'_>, rows: &[Vec<i32>]) -> Result<Vec<f64>> {
+        let ends = rows.iter().scan(0, |end, row| {
+            *end += row.len() as i64;
+            Some(*end)
+        });
+        let ptr: Vec<i64> = std::iter::once(0).chain(ends).collect();
+        let others = rows.concat();
+        let shifts = vec![[0; 3]; others.len()];
+        let list = PairList::from_csr(ptr, others, shifts, self.points.atoms(), Kind::Directed)?;
+        let op = registry().get("point_distances").ok_or_else(wrong)?;
+        // Results of the search have the caller's memory, these do not.
+        let context = Context { allocator: &Heap, ..*context };
+        let args: Vec<Arg<'_>> = self.given.iter().cloned().chain([Arg::Structure(&list)]).collect();
+        let found = op.evaluate(&context, &args, &Request { values: true, ..Request::default() });
+        let found = found.map_err(|error| match error {
+            Error::Argument { .. } => {
+                let expected = format!("points at distances that {} holds", self.dtype);
+                Error::argument("points", expected, "some beyond its range")
+            }
+            other => other,
+        })?;
+        found.values[0].to_f64()
     }
 
     /// The points of each query, which `find(system, query, found)` puts into `found`.
@@ -96,21 +142,31 @@ impl<'a> Asked<'a> {
         &self,
         context: &Context<'_>,
         find: impl Fn(usize, &[f64], &mut Vec<Near>) + Sync,
-    ) -> Vec<Vec<i32>> {
+    ) -> Vec<Vec<Near>> {
         let (m, axes) = (self.of_queries.atoms(), self.axes);
         let tasks = map_tasks(&context.threads(), m.div_ceil(ROWS), |t| {
             let mut found = vec![];
             let row = |i: usize| {
                 find(self.of_queries.of(i), &self.queries[i * axes..][..axes], &mut found);
-                found.iter().map(|(_, point)| *point).collect()
+                found.clone()
             };
-            (t * ROWS..m.min((t + 1) * ROWS)).map(row).collect::<Vec<Vec<i32>>>()
+            (t * ROWS..m.min((t + 1) * ROWS)).map(row).collect::<Vec<Vec<Near>>>()
         });
         tasks.into_iter().flatten().collect()
     }
 
     fn within(&self, context: &Context<'_>, radius: f64, capacity: Option<usize>) -> Result<Vec<Array>> {
-        let rows = self.rows(context, |system, query, found| self.trees.within(system, query, radius, found));
+        let reach = self.beyond(radius);
+        let rows = self.rows(context, |system, query, found| self.trees.within(system, query, reach, found));
+        // Far from the radius no rounding moves a point across.
+        let is_doubtful = |near: &Near| self.beyond(near.0.sqrt()) > radius;
+        let doubtful =
+            |row: &Vec<Near>| row.iter().filter(|near| is_doubtful(near)).map(|near| near.1).collect();
+        let mut distances =
+            self.measured(context, &rows.iter().map(doubtful).collect::<Vec<_>>())?.into_iter();
+        let mut is_within = |near: &Near| !is_doubtful(near) || distances.next().is_some_and(|d| d <= radius);
+        let kept = |row: Vec<Near>| row.into_iter().filter(&mut is_within).map(|near| near.1).collect();
+        let rows: Vec<Vec<i32>> = rows.into_iter().map(kept).collect();
         let total: usize = rows.iter().map(Vec::len).sum();
         if i32::try_from(total).is_err() {
             let expected = format!("a radius within which there are at most {} pairs", i32::MAX);
@@ -147,8 +203,21 @@ impl<'a> Asked<'a> {
         };
         let is_padded = radius > 0.0;
         let limit = if is_padded { radius } else { f64::INFINITY };
-        let rows =
-            self.rows(context, |system, query, found| self.trees.nearest(system, query, k, limit, found));
+        let reach = |distance: f64| self.beyond(distance);
+        let rows = self.rows(context, |system, query, found| {
+            self.trees.nearest(system, query, k, limit, &reach, found);
+        });
+        let rows: Vec<Vec<i32>> =
+            rows.into_iter().map(|row| row.into_iter().map(|near| near.1).collect()).collect();
+        let mut distances = self.measured(context, &rows)?.into_iter();
+        let nearest = |row: Vec<i32>| {
+            let measured = row.into_iter().zip(distances.by_ref()).map(|(point, d)| (d, point));
+            let mut row: Vec<(f64, i32)> = measured.filter(|(d, _)| *d <= limit).collect();
+            row.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            row.truncate(k);
+            row.into_iter().map(|(_, point)| point).collect()
+        };
+        let rows: Vec<Vec<i32>> = rows.into_iter().map(nearest).collect();
         if let Some((i, row)) = rows.iter().enumerate().find(|(_, row)| !is_padded && row.len() < k) {
             let expected = format!("at most {}, the points that query {i} has, or a radius", row.len());
             return Err(Error::argument("k", expected, k.to_string()));

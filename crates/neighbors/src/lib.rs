@@ -45,5 +45,5 @@ pub use list::{
     find_neighbors, neighbor_list,
 };
 pub use madelung_core::structure::pairs::{Kind, Neighbors, PairList};
-pub use ops::{coincident_atoms, kernels as all_kernels, registry};
+pub use ops::{coincidence, coincident_atoms, kernels as all_kernels, registry};
 pub use searches::searches;

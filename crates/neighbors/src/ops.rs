@@ -6,9 +6,11 @@ use crate::kernels::{
 };
 use crate::list::coincident_pair;
 use crate::segments;
-use madelung_core::op::{Arg, Op, OpBuilder, Registry};
+use madelung_core::array::{Array, DType};
+use madelung_core::op::{Arg, ArgKind, Op, OpBuilder, Registry, Size};
 use madelung_core::runtime::Kernel;
-use madelung_core::structure::{PairList, Structure};
+use madelung_core::structure::pairs::Kind;
+use madelung_core::structure::{Batch, PairList, Structure};
 use madelung_core::{Error, Result};
 use std::sync::OnceLock;
 
@@ -104,8 +106,41 @@ pub fn coincident_atoms(
     Some(Error::argument("positions", "no two atoms on one point", got))
 }
 
+/// The error of two atoms on one point in a call of an op of which nothing is known but names: `positions` of atoms, a list
+/// of their pairs, and their `cell`. An [explanation](madelung_core::op::OpBuilder::explain) of results that are not finite.
+pub fn coincidence(op: &Op, args: &[Arg<'_>]) -> Option<Error> {
+    let array = |name: &str| if let Arg::Array(view) = &args[op.arg(name)?] { Some(view) } else { None };
+    let positions = array("positions")?;
+    let ArgKind::Real { shape, .. } = &op.args[op.arg("positions")?].kind else { return None };
+    let [Size::Dim(dim), Size::Const(3)] = shape.as_slice() else { return None };
+    let structures =
+        || op.args.iter().zip(args).filter_map(|(spec, arg)| Some((&spec.kind, arg.structure()?)));
+    let batch = structures().find_map(|(kind, x)| match kind {
+        ArgKind::Batch { rows, .. } if rows == dim => x.as_batch(),
+        _ => None,
+    });
+    let alone = Batch::single(*positions.shape().first()?).ok()?;
+    let batch = batch.unwrap_or(&alone);
+    let shape = [batch.systems(), 3, 3];
+    let no_cell = Array::zeros(DType::F64, &shape);
+    let cell = array("cell").filter(|view| view.shape() == shape && view.dtype().is_real());
+    let (i, j, shift) = structures().find_map(|(kind, x)| match kind {
+        ArgKind::Pairs { rows, columns, .. } if [rows, columns] == [dim; 2] => {
+            let list = x.as_pairs().filter(|list| list.kind() != Kind::Directed)?;
+            // Without its cell nobody knows where an image is.
+            let is_open = || list.iter().all(|(_, _, shift)| shift == [0; 3]);
+            let no_cell = no_cell.view();
+            let cell = cell.or_else(|| is_open().then_some(&no_cell))?;
+            coincident_pair(positions, cell, batch, list, |_, _, _| true)
+        }
+        _ => None,
+    })?;
+    let got = format!("atoms {i} and {j} (image {shift:?}), and a result that is not finite");
+    Some(Error::argument("positions", "no two atoms on one point", got))
+}
+
 /// A length of zero has no derivative.
-fn no_direction(args: &[Arg<'_>]) -> Option<Error> {
+fn no_direction(_: &Op, args: &[Arg<'_>]) -> Option<Error> {
     let [Arg::Array(positions), Arg::Array(cell), Arg::Structure(batch), Arg::Structure(pairs)] = args else {
         return None;
     };

@@ -117,7 +117,7 @@ macro_rules! pair_potential {
                 )),+],
                 kernel: &ENERGIES,
                 exclusions: &EXCLUSIONS,
-                explain: |args| {
+                explain: |_, args| {
                     $crate::coincident(args, &[$(stringify!($parameter)),+], &[$($(stringify!($amplitude)),+)?])
                 },
             }

@@ -102,7 +102,16 @@ class Framework(Protocol):
         ...
 
     def rounded(self, x: Any, like: Any) -> Any:
-        """A result in the precision of an argument: with derivatives where it has them."""
+        """A result in the precision of an argument of half precision, else as it is: with derivatives where it has
+        them."""
+        ...
+
+    def default_real(self) -> Any:
+        """An empty array of the dtype of reals where no array says one; None for float64."""
+        ...
+
+    def in_dtype(self, x: Any, like: Any) -> Any:
+        """A result in the dtype of an array: with derivatives where it has them."""
         ...
 
     def taken(self, x: Any, rows: Any) -> Any:
@@ -267,6 +276,9 @@ class Framework(Protocol):
         """A neighbour list of the pairs that are `lists.Chosen`; `options` are those of `check.list_options`."""
         ...
 
+    rounds: bool
+    """Whether results can have another dtype than that of an op."""
+
     keeps_room: bool
     """Whether the arrays of a list with a capacity have that length."""
 
@@ -330,6 +342,11 @@ class Framework(Protocol):
 
     def is_differentiated(self, x: Any) -> bool:
         """Whether derivatives by an array that has values are taken, which a number read from it would lose."""
+        ...
+
+    def marked(self, index: Any, reference: Any, cell: Any) -> Any:
+        """The offsets of a list, with the mark of one that is stale where a cell, (3, 3) or (B, 3, 3), is another one
+        than its reference."""
         ...
 
     def copied(self, x: Any) -> Any:
@@ -405,7 +422,7 @@ class Common:
     graph, and results that never change or that no later call shares."""
 
     kind = "arrays of NumPy, PyTorch or JAX"
-    keeps_room = True
+    rounds = keeps_room = True
 
     @staticmethod
     def integer_list(values: Sequence[int]) -> tuple[int, ...]:
@@ -437,9 +454,17 @@ class Common:
     def under_autocast(arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
         return None
 
+    @classmethod
+    def rounded(cls, x: Any, like: Any) -> Any:
+        return cls.in_dtype(x, like) if is_half(like) else x
+
     @staticmethod
-    def rounded(x: Any, like: Any) -> Any:
-        return x.astype(like.dtype) if is_half(like) else x
+    def default_real() -> Any:
+        return None
+
+    @staticmethod
+    def in_dtype(x: Any, like: Any) -> Any:
+        return x.astype(like.dtype)
 
     @staticmethod
     def taken(x: Any, rows: Any) -> Any:
@@ -452,6 +477,11 @@ class Common:
     @staticmethod
     def listing(arrays: tuple[Any, ...], options: Any) -> tuple[Any, ...]:
         return arrays
+
+    @staticmethod
+    def marked(index: Any, reference: Any, cell: Any) -> Any:
+        """See `Framework`; on a device the host does not look at cells."""
+        return index
 
     @staticmethod
     def copied(x: Any) -> Any:

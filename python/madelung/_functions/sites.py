@@ -206,6 +206,7 @@ def _systems_of(f: Framework, systems: int, name: str, query_batch_idx: Any, row
     if query_batch_idx is None or not f.is_readable(query_batch_idx):
         return 0
     of = f.value(name, query_batch_idx)
+    of = check.any_array(name, of) if isinstance(of, (list, tuple)) else of
     last = int(of[-1]) if getattr(of, "ndim", 0) == 1 and len(of) and of.dtype.kind in "iu" else 0
     return last + 1 if systems <= last < rows else 0
 

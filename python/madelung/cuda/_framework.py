@@ -46,7 +46,7 @@ class System:
 class Cuda(Stream, Common):
     """The framework of a call of `madelung.cuda`: see `madelung._functions.framework.Framework`."""
 
-    kind = "arrays in the memory of a CUDA device"
+    kind, rounds = "arrays in the memory of a CUDA device", False
 
     @staticmethod
     def is_own(x: Any) -> bool:

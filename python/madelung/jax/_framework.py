@@ -64,6 +64,11 @@ class Jax(Common):
     system = System
 
     @staticmethod
+    def default_real() -> Any:
+        found = jnp.zeros(0)
+        return None if found.dtype == jnp.float64 else found
+
+    @staticmethod
     def outputs(given: tuple[Any, ...]) -> check.Outputs:
         if isinstance(given[0], jax.core.Tracer):
             check.refuse("prefactor", "a number that is known when the function is traced", "a traced array")
@@ -246,11 +251,8 @@ class Jax(Common):
                 return index, columns, images, kind
             h = given.hidden(system.cell).reshape(-1, 3, 3)
             if given.is_traced(index, h, neighbors.cell) or given.is_remote(index, h):
-                stale = _found.differs(neighbors.cell, h)
-                if stale is not False:
-                    index = index.at[0].set(jnp.where(stale, _found.STALE, index[0]))
                 # Arrays never change, so it is what the search has made, but for the mark, which ops look at.
-                return index, columns, images, kind
+                return Jax.marked(index, neighbors.cell, h), columns, images, kind
             reference = None if neighbors.cell is None else np.asarray(neighbors.cell)
             if _found.differs(reference, np.asarray(h)):
                 _found.refuse_cell()
@@ -270,6 +272,11 @@ class Jax(Common):
             check.refuse("neighbor_list", expected, "another form")
         found = check.neighbors(atoms, *(given.value("neighbor_list", x) for x in lists[1:6]), fill, half)
         return None if found is None else (*map(jnp.asarray, _native.full_list(found, atoms)), FULL)
+
+    @staticmethod
+    def marked(index: Any, reference: Any, cell: Any) -> Any:
+        stale = _found.differs(reference, given.hidden(cell).reshape(-1, 3, 3))
+        return index if stale is False else index.at[0].set(jnp.where(stale, _found.STALE, index[0]))
 
     @staticmethod
     def kept(make: Any, key: Any, like: Any) -> tuple[Any, ...]:

@@ -530,7 +530,9 @@ def _impl(*arrays: Any, program: Any) -> list[Any]:
     module = program.root.module
     module.refused = None
     try:
-        return _jitted(program)(*arrays)
+        # A module is compiled in any case, as JAX's own operations are.
+        with jax.disable_jit(False):
+            return _jitted(program)(*arrays)
     except jax.errors.JaxRuntimeError:
         # XLA's error has all frames on the way to it in its text.
         if module.refused is not None:

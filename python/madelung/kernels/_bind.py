@@ -6,7 +6,7 @@ Nothing here knows a framework: each is a `Framework`, as public functions take 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from madelung.kernels._types import HashGrid
 # A list whose pairs stand once each, in place of a full one.
 _HALF_FILL = 4
 # The least numbers that round to infinity: the largest of the dtype and half a unit in its last place.
-_INFINITE = {"float16": 65520.0, "bfloat16": (2.0 - 2.0**-8) * 2.0**127}
+_INFINITE = {"float16": 65520.0, "bfloat16": (2.0 - 2.0**-8) * 2.0**127, "float32": (2.0 - 2.0**-24) * 2.0**127}
 
 
 def _is_mesh(x: Any) -> bool:
@@ -29,6 +29,15 @@ def _is_mesh(x: Any) -> bool:
 
 def _is_size(x: Any) -> bool:
     return isinstance(x, (int, np.integer)) and not isinstance(x, bool) and 0 <= x < 2**31
+
+
+class Query(NamedTuple):
+    """Query of a grid, by the names of arguments."""
+
+    positions: str
+    radius: str
+    points: Sequence[str]
+    """Arrays of the points of the grid, as far as the kernel says: it subtracts the positions of a query from them."""
 
 
 class Call:
@@ -41,17 +50,19 @@ class Call:
         given: Mapping[str, Any],
         names: Mapping[str, str],
         sizes: Mapping[str, Any] | None = None,
-        queries: Mapping[str, tuple[str, str]] | None = None,
+        queries: Mapping[str, Query] | None = None,
         is_recorded: bool = False,
     ) -> None:
-        """`queries`: the positions and the radius that each grid is queried with. `is_recorded`: on a tape."""
+        """`queries`: what each grid is queried with. `is_recorded`: on a tape."""
         wide = framework.under_autocast(tuple(given.values()))
         given = given if wide is None else dict(zip(given, wide))
         self.op, self.f, self._given, self._names, self.is_recorded = op, framework, given, names, is_recorded
+        self.is_widened = wide is not None
         # Graphs of older versions of PyTorch know no other mapping.
         self._queries = {} if queries is None else queries
         self.dims: dict[str, Any] = {} if sizes is None else dict(sizes)
-        self.half = self._in_one_precision()
+        # The array whose dtype results have that ops give in another one.
+        self.rounds_to = self._in_one_precision()
         self.like, self.other = self._first()
         batches = [a for a in op.args if a["kind"] == "batch"]
         # Rows of one system each need no batch, and what there is one of for each system no axis for it.
@@ -80,7 +91,14 @@ class Call:
 
     def _in_one_precision(self) -> Any:
         """Widens arrays of half precision, which are stored so and not computed with, to the dtype of others or to
-        float32. Gives one of them where there are no others: results are rounded to its dtype."""
+        float32. Gives one of them where there are no others: results are rounded to its dtype. Without an array of
+        reals kernels compute in float64: the outputs of a launch say what results are, or what the framework has."""
+        if not any([arg["kind"] == "real" for arg in self.op.args]):
+            outputs = [output["name"] for output in self.op.outputs if output["dtype"] is None]
+            given = [x for name in outputs if self.f.is_own(x := self._given.get(self._names.get(name, name)))]
+            like = given[0] if given else self.f.default_real() if outputs else None
+            dtype = "" if like is None else str(like.dtype).removeprefix("torch.")
+            return like if dtype in _INFINITE and self.f.rounds else None
         arrays = [(self.name(arg), self.of(arg)) for arg in self.op.args if arg["kind"] == "real"]
         reals = {name: x for name, x in arrays if self.f.is_own(x) and hasattr(x, "dtype")}
         halves = {name: x for name, x in reals.items() if is_half(x)}
@@ -91,24 +109,25 @@ class Call:
         # Graphs of older versions of PyTorch do not know `next` with a default.
         wide, *_ = [*[x for x in reals.values() if str(x.dtype).endswith(("float32", "float64"))], None]
         self._given = {**self._given, **{name: self.f.widened(x, wide) for name, x in halves.items()}}
+        self.is_widened = True
         return next(iter(halves.values())) if len(halves) == len(reals) else None
 
     def rounded(self, results: Any) -> Any:
-        """Results in half precision, where all arrays of reals have it."""
-        if self.half is None:
+        """Results in the dtype that they are to have."""
+        if self.rounds_to is None:
             return results
         self.check_range(results)
         found = [
-            self.f.rounded(x, self.half) if output["dtype"] is None else x
+            self.f.in_dtype(x, self.rounds_to) if output["dtype"] is None else x
             for output, x in zip(self.op.outputs, results if isinstance(results, (tuple, list)) else [results])
         ]
         return tuple(found) if isinstance(results, (tuple, list)) else found[0]
 
     def check_range(self, results: Any) -> None:
-        """Refuses results that half precision rounds to infinity, where they have values."""
-        if self.half is None:
+        """Refuses results that are rounded to infinity, where they have values."""
+        if self.rounds_to is None:
             return
-        dtype = str(self.half.dtype).removeprefix("torch.")
+        dtype = str(self.rounds_to.dtype).removeprefix("torch.")
         for output, x in zip(self.op.outputs, results if isinstance(results, (tuple, list)) else [results]):
             if x is None or output["dtype"] is not None or not self.f.is_readable(x):
                 continue
@@ -212,13 +231,15 @@ class Call:
             rows = self.dims.setdefault(arg["rows"], x.atoms)
             if rows != x.atoms:
                 check.refuse(name, f"neighbors of {rows} rows", x.atoms)
-            _neighbors.check_kernel_list(self.f, name, x, self._given)
+            given = self._given if self._has_cell() else {**self._given, "cell": None}
+            _neighbors.check_kernel_list(self.f, name, x, given)
             # What goes through pairs row by row does so call after call through the same rows.
             if x.form == "clusters" and self.f.is_readable(x.columns) and not self._in_clusters(arg):
                 *rows, kind = _neighbors.rows_of(x)
                 ptr, columns, shifts = (self.f.indices(row, self.like) for row in rows)
             else:
                 ptr, columns, shifts, kind = _neighbors.checked(x, x.atoms, None, ())
+                ptr = _neighbors.marked(self.f, ptr, x, given.get("cell"))
             # Others may have written to the arrays of a device, where the host does not look at them.
             kind = kind if self.f.is_host(columns) else FULL
         else:
@@ -247,8 +268,8 @@ class Call:
         if arg["name"] not in self._queries:
             expected = "what `find_neighbors` gives, or (neighbor_list, neighbor_ptr, neighbor_shifts)"
             check.refuse(name, expected, "a grid, which no kernel queries", TypeError)
-        args = {a["name"]: a for a in self.op.args}
-        positions, radius = (args[x] for x in self._queries[arg["name"]])
+        args, query = {a["name"]: a for a in self.op.args}, self._queries[arg["name"]]
+        positions, radius = args[query.positions], args[query.radius]
         arrays = self.like, grid.points, grid.cell
         _, *arrays = self.f.under_autocast(arrays) or arrays
         points, cell = (self.f.widened(x, self.like) for x in arrays)
@@ -270,11 +291,30 @@ class Call:
                 check.list_fits(self.f.value(name, ptr), options)
         except (TypeError, ValueError, RuntimeError) as error:
             raise _of_grid(error, name, self.name(positions)) from None
+        self._check_points(name, [args[other] for other in query.points], grid.points, points)
         for dim, x in ((arg["columns"], points), (arg["entries"], columns)):
             size = x.shape[0] if dim is None else self.dims.setdefault(dim, x.shape[0])
             if size != x.shape[0]:
                 check.refuse(name, f"{size} of `{dim}`, as in other arguments", x.shape[0])
         return {"ptr": ptr, "others": columns, "shifts": shifts, "list_kind": DIRECTED + CHECKED}
+
+    def _check_points(self, name: str, args: Sequence[Mapping[str, Any]], known: Any, points: Any) -> None:
+        """Refuses a grid of other points than those of any of some arguments, where values can be read."""
+        if self.is_widened or not args or any([self.of(arg) is known for arg in args]):
+            return
+        for arg in args:
+            x = self._real(arg)["real"]
+            if x.shape != points.shape or not (self.f.is_host(x) and self.f.is_readable(x, points)):
+                return
+            if np.array_equal(self.f.value(name, x), self.f.value(name, points)):
+                return
+        names = " or ".join([f"`{self.name(arg)}`" for arg in args])
+        check.refuse(name, f"a grid of the points {names}", "one of other points")
+
+    def _has_cell(self) -> bool:
+        """Whether an argument `cell` has lattice vectors, as those of lists are."""
+        shapes = [a["shape"] for a in self.op.args if a["kind"] == "real" and self.name(a) == "cell"]
+        return [[size.get("const") for size in shape[-2:]] for shape in shapes] == [[3, 3]]
 
     def _reals(self, name: str, x: Any, shape: Sequence[int | str]) -> Any:
         return self.f.reals(name, x, shape, self.like, self.other)

@@ -47,8 +47,8 @@ def rooms_of(
         shape = tuple(op.shape(op.outputs[n]["shape"], flat, dims))
         like = flat[op.tensors[0]] if op.tensors else out
         dtype = op.output_dtype(op.outputs[n], flat)
-        is_rounded = call.half is not None and op.outputs[n]["dtype"] is None
-        f.check_output(name, out, shape, call.half.dtype if is_rounded else dtype, like)
+        is_rounded = call.rounds_to is not None and op.outputs[n]["dtype"] is None
+        f.check_output(name, out, shape, call.rounds_to.dtype if is_rounded else dtype, like)
         for other, x in others:
             if f.overlap(out, x):
                 check.refuse(name, "memory of its own", f"that of `{other}`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, overload
@@ -91,6 +92,8 @@ class Kernel:
             raise self._source.error(error["message"], error["line"], error["column"], end)
         # The names of positions and radius that each grid is queried with, in the source.
         self.queries = {p["name"]: p["query"] for k in found["kernels"] for p in k["params"] if "query" in p}
+        # By the name of an array those that are subtracted from it, or it from them: of a query's positions the points.
+        self.differences = _differences(definition.tree, {p.name: p.written for p in self.parameters})
         self.name = translator.names[definition.name]
         self._op = Op(Declaration(f"user::{self.name}", [self]))
         _background.start()
@@ -124,6 +127,36 @@ class Kernel:
     def compile(self, *dtypes: str) -> bool:
         """Machine code in the place of the interpreter: see `Op.compile`."""
         return self._op.compile(*dtypes)
+
+
+def _differences(tree: ast.AST, written: dict[str, str]) -> dict[str, set[str]]:
+    """Which arrays elements are subtracted of, by the names in the source."""
+    alias: dict[str, set[str]] = {}
+
+    def arrays(e: ast.AST) -> set[str]:
+        """The arrays of which elements are added up."""
+        match e:
+            case ast.Subscript(value=ast.Name(id=name)) if name in written:
+                return {written[name]}
+            case ast.Name(id=name):
+                return alias.get(name, set())
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+                return arrays(left) | arrays(right)
+        return set()
+
+    found: dict[str, set[str]] = {}
+    for n in ast.walk(tree):
+        match n:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                alias.setdefault(name, set()).update(arrays(value))
+    for n in ast.walk(tree):
+        match n:
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                for a in arrays(left):
+                    for b in arrays(right) - {a}:
+                        found.setdefault(a, set()).add(b)
+                        found.setdefault(b, set()).add(a)
+    return found
 
 
 @overload

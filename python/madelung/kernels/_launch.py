@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from madelung import _arguments as check
+
 
 def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], stream: Any = None) -> None:
     """Runs a kernel or an op and writes what it gives to arrays that the caller has.
@@ -30,7 +32,13 @@ def launch(kernel: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], s
         TypeError, ValueError: As a call; and for an array that does not fit its output, cannot be written to, or lies
             in the memory of an input.
     """
-    getattr(kernel, "_op", kernel).launched(inputs, outputs, stream)
+    launched = getattr(getattr(kernel, "_op", kernel), "launched", None)
+    if launched is None:
+        check.refuse("kernel", "a kernel, or what `op` gives", check.described(kernel), TypeError)
+    for name, x in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(x, Mapping):
+            check.refuse(name, "arrays by the names of parameters, such as {'x': x}", check.described(x), TypeError)
+    launched(inputs, outputs, stream)
 
 
 def capture(stream: Any, device: int = 0) -> AbstractContextManager[Any]:

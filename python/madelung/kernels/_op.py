@@ -18,7 +18,7 @@ from madelung import _native
 from madelung._interop import framework_of
 from madelung.kernels import _llvm, _tape
 from madelung.kernels import _types as kinds
-from madelung.kernels._bind import Call, named
+from madelung.kernels._bind import Call, Query, named
 from madelung.kernels._frameworks import Calls, rooms_of
 from madelung.kernels._repeated import Repeated
 from madelung.kernels._types import Parameter
@@ -43,6 +43,12 @@ class OutputSpec:
     dtype: Any = None
     """Precision of a Python function's result: "float32" or "float64" of reals, "int32" or "int64" of integers. None:
     that of the arrays of reals, and of integers that of the type."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dims, (tuple, list)):
+            expected = f"a tuple of dimensions of `{self.name}`, such as (Atom,)"
+            check.refuse("dims", expected, check.described(self.dims), TypeError)
+        object.__setattr__(self, "dims", tuple(self.dims))
 
 
 def _array(annotation: Any) -> tuple[str, ...]:
@@ -132,9 +138,10 @@ class Declaration:
                     check.refuse("steps", f"one type for `{p.name}` in all of them", f"another in `{k.__name__}`")
             written |= {p.written for p in k.parameters if _is_output(p)}
 
-    def _queried(self, made: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-        """The positions and the radius that each grid is queried with: one search for all steps, ahead of them."""
+    def _queried(self, made: Mapping[str, Any]) -> dict[str, Query]:
+        """The query of each grid: one search for all steps, ahead of them."""
         found: dict[str, tuple[str, str]] = {}
+        points: dict[str, set[str]] = {}
         for k in self.steps:
             for grid, (positions, radius) in k.queries.items():
                 name, of = self.names[grid], (positions, radius)
@@ -144,7 +151,12 @@ class Declaration:
                 if found.setdefault(grid, of) != of:
                     expected = f"one query of `{name}` in all of them (or two grids)"
                     check.refuse("steps", expected, f"another in `{k.__name__}`")
-        return found
+                of_points = next(p.annotation for p in k.parameters if p.written == grid).__args__[1]
+                apart = k.differences.get(positions, set()) - made.keys()
+                points.setdefault(grid, set()).update(
+                    [p.written for p in k.parameters if p.written in apart and p.annotation.__args__[1] is of_points]
+                )
+        return {grid: Query(*of, sorted(points[grid])) for grid, of in found.items()}
 
     def _constrained(self, made: Mapping[str, Any], constraints: Mapping[str, str]) -> list[tuple[str, str]]:
         of = {name: written for written, name in self.names.items() if written not in made or written in self.in_out}
@@ -161,7 +173,9 @@ class Target:
     def __init__(self, declared: Declaration) -> None:
         steps = [(k.source, k.name) for k in declared.steps]
         (self.described,) = json.loads(
-            _native.kernel_op(declared.name, steps, declared.scratch, declared.saved, declared.constraints)
+            _native.kernel_op(
+                declared.name, declared.label, steps, declared.scratch, declared.saved, declared.constraints
+            )
         )
         self._check_sizes(declared.names)
         namespace, name, version = declared.name

@@ -92,6 +92,8 @@ class Repeated:
 
 def _planned(like: _Like, call: Call, flat: Sequence[Any], rooms: Sequence[Any]) -> _Plan | None:
     """The plan of a call; None where its inputs are not the arguments as they are."""
+    if call.rounds_to is not None:
+        return None
     values, (args, outputs, *named) = like.values, like.names
     places = {name: k for k, name in enumerate([*map(call.name, call.op.args[:args]), *named])}
     inputs: list[tuple[int | None, Any]] = []

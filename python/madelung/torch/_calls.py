@@ -145,6 +145,15 @@ class Calls(Common):
         return x.to(like.dtype) if getattr(like, "dtype", None) in given.HALF else x
 
     @staticmethod
+    def default_real() -> torch.Tensor | None:
+        dtype = torch.get_default_dtype()
+        return None if dtype == torch.float64 else torch.empty(0, dtype=dtype)
+
+    @staticmethod
+    def in_dtype(x: torch.Tensor, like: Any) -> torch.Tensor:
+        return x.to(like.dtype)
+
+    @staticmethod
     def taken(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         # Under `vmap` PyTorch 2.7 takes indices of 64 bits alone.
         return x.index_select(0, rows.long() if given.is_transformed(x) else rows)

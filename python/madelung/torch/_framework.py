@@ -148,13 +148,15 @@ class _Mode(Calls):
             return index, columns, images, kind
         # Others may have written to the arrays of a device, where the host does not look at them.
         is_checked = columns.is_cpu or cls.is_checked((index, columns, images), FULL, atoms)
-        stale = not cls.is_made_in(neighbors.cell, system.cell) and _found.differs(
-            neighbors.cell, system.lattice.detach()
-        )
-        if stale is not False:
-            # Of a list that is checked ops look at the mark alone.
-            index = torch.cat([torch.where(stale, _found.STALE, index[:1]), index[1:]])
+        if not cls.is_made_in(neighbors.cell, system.cell):
+            index = cls.marked(index, neighbors.cell, system.lattice)
         return index, columns, images, kind if is_checked else FULL
+
+    @staticmethod
+    def marked(index: torch.Tensor, reference: Any, cell: torch.Tensor) -> torch.Tensor:
+        stale = _found.differs(reference, cell.detach().reshape(-1, 3, 3))
+        # Of a list that is checked ops look at the mark alone.
+        return index if stale is False else torch.cat([torch.where(stale, _found.STALE, index[:1]), index[1:]])
 
     @staticmethod
     def is_checked(arrays: tuple[Any, ...], kind: int, atoms: int) -> bool:

@@ -77,6 +77,17 @@ def test_without_jit(name: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
 
+def test_a_module_of_torch_without_jit() -> None:
+    torch = pytest.importorskip("torch")
+    module = mj.TorchModule(torch.nn.Linear(3, 1), enable_vjp=True)
+    x = jnp.ones((2, 3), jnp.float32)
+    expected = module(x), jax.grad(lambda x: module(x).sum())(x)
+    with jax.disable_jit():
+        found = module(x), jax.grad(lambda x: module(x).sum())(x)
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_strict_promotion(name: str) -> None:
     expected = CALLS[name](jnp.asarray(R))

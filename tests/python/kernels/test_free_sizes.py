@@ -86,3 +86,49 @@ def test_launches_with_another_size(array) -> None:
     for size in (9, -2):
         with pytest.raises(ValueError, match="`count`: expected shape|`Bin`: expected the size"):
             launch(histogram, {"x": x, "Bin": size}, {"count": out})
+
+
+@kernel(adjoint=False)
+def part(i: Atom, n: Array[Int, Atom], y: Out[Real, Atom]):
+    y[i] = float(n[i]) / 3.0
+
+
+def test_reals_of_integers_have_the_dtype_that_is_theirs() -> None:
+    n = np.array([1, 2, 4])
+    assert part(n).dtype == np.float64
+    for dtype in (np.float32, np.float64, np.float16):
+        for array in (np.asarray, torch.as_tensor):
+            out = array(np.zeros(3, dtype))
+            for _ in range(3):
+                launch(part, {"n": array(n)}, {"y": out})
+                np.testing.assert_array_equal(out, (n / 3.0).astype(dtype))
+    for dtype in (np.int64, np.complex64):
+        for array in (np.asarray, torch.as_tensor):
+            with pytest.raises(TypeError, match="`y`: expected"):
+                launch(part, {"n": array(n)}, {"y": array(np.zeros(3, dtype))})
+    for dtype in (torch.float32, torch.float64):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(dtype)
+        try:
+            for _ in range(3):
+                found = part(torch.as_tensor(n))
+                assert found.dtype == dtype
+                np.testing.assert_array_equal(found, torch.as_tensor(n / 3.0, dtype=dtype))
+            assert torch.compile(part, fullgraph=True, backend="aot_eager")(torch.as_tensor(n)).dtype == dtype
+        finally:
+            torch.set_default_dtype(before)
+
+
+def test_reals_of_integers_in_jax() -> None:
+    jax = required("jax")
+    n = jax.numpy.arange(3)
+    for is_double in (False, True):
+        with jax.enable_x64(is_double):
+            dtype = np.float64 if is_double else np.float32
+            for f in (part, jax.jit(part)):
+                found = f(n)
+                assert found.dtype == dtype
+                np.testing.assert_array_equal(found, (np.arange(3) / 3.0).astype(dtype))
+            assert halves(Bin=2).dtype == np.float64
+            carried, _ = jax.lax.scan(lambda x, _: (x + part(n), None), jax.numpy.zeros(3), None, length=2)
+            np.testing.assert_allclose(carried, 2.0 * np.arange(3) / 3.0, rtol=1e-6)

@@ -183,9 +183,23 @@ def inverse_square(i: Atom, x: Array[Real, Atom], y: Out[Real, Atom]):
 def test_a_result_beyond_the_range_names_the_kernel(called: Any) -> None:
     """Two atoms on one point give such a result: the error has the name that the user gave, and no hash."""
     with pytest.raises(
-        ValueError, match=rf"^`{called.__name__}`: expected arguments with a finite result, got a result"
+        ValueError, match=rf"^`{called.__name__}`: expected arguments with a finite result, got an infinity or NaN"
     ):
         called(np.zeros(3))
+
+
+def test_launches_by_place() -> None:
+    with pytest.raises(TypeError, match="`inputs`: expected arrays by the names of parameters, .* got list"):
+        mk.launch(inverse_square, [np.ones(3)], [np.ones(3)])
+    with pytest.raises(
+        TypeError, match="`outputs`: expected arrays by the names of parameters, .* got float64 of shape"
+    ):
+        mk.launch(inverse_square, {"x": np.ones(3)}, np.ones(3))
+    with pytest.raises(TypeError, match="`kernel`: expected a kernel, or what `op` gives, got function"):
+        mk.launch(lambda x: x, {"x": np.ones(3)}, {"y": np.ones(3)})
+    for dims in (3, lambda x: x):
+        with pytest.raises(TypeError, match="`dims`: expected a tuple of dimensions of `y`"):
+            mk.OutputSpec("y", Real, dims)
 
 
 def test_without_adjoint() -> None:

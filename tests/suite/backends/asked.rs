@@ -76,8 +76,10 @@ impl Asked<'_> {
         let entries = |dim: &String| {
             args.iter().any(|a| matches!(&a.kind, ArgKind::Pairs { entries: Some(e), .. } if e == dim))
         };
+        // Without atoms rows are pairs: those of two types.
+        let are_pairs = !args.iter().any(|a| matches!(a.kind, ArgKind::Batch { .. }));
         let maps = args.iter().filter_map(|a| match &a.kind {
-            ArgKind::Map { rows, into } if entries(rows) => Some(into.as_str()),
+            ArgKind::Map { rows, into } if are_pairs || entries(rows) => Some(into.as_str()),
             _ => None,
         });
         self.has_gradients_by(&maps.collect::<Vec<_>>())

@@ -22,8 +22,26 @@ const K_CUTOFF: f64 = 3.0;
 /// Nodes along the axes, odd and even, and the order of splines, of one system after the other.
 const MESHES: [([usize; 3], usize); 3] = [([5, 7, 6], 5), ([5, 7, 6], 5), ([5, 5, 7], 4)];
 
-/// Tables of the pair potentials.
-const PARAMETERS: [&str; 7] = ["epsilon", "sigma", "amplitude", "steepness", "rho", "c6", "c8"];
+/// Tables of the pair potentials, and about what their elements are.
+const PARAMETERS: [(&str, f64); 15] = [
+    ("amplitude", 1.2),
+    ("attractive", 5.0),
+    ("c10", 1.7),
+    ("c6", 1.5),
+    ("c8", 1.6),
+    ("coupling", 0.4),
+    ("depth", 1.0),
+    ("epsilon", 1.0),
+    ("kappa", 0.8),
+    ("length", 1.3),
+    ("repulsive", 9.0),
+    ("rho", 1.4),
+    ("sigma", 1.1),
+    ("softness", 0.5),
+    ("steepness", 5.0),
+];
+/// What mixing rules take of each type.
+const OF_TYPES: [(&str, &str); 2] = [("epsilon", "epsilon of types"), ("sigma", "sigma of types")];
 
 /// A batch of charges with types, and a value for every argument that an op may have.
 pub(crate) struct Input {
@@ -32,6 +50,8 @@ pub(crate) struct Input {
     atoms: Batch<'static>,
     waves: Batch<'static>,
     types: Map<'static>,
+    /// Types of others, so that pairs are of one type and of two.
+    others: Map<'static>,
     exclusion_of: Map<'static>,
     pairs: PairList<'static>,
     mesh: Mesh,
@@ -148,15 +168,21 @@ impl Input {
             Array::from_f64(dtype, &[systems.len()], &exponents).expect("a shape that fits"),
         );
         let exclusion_of = exclusions_of(&pairs, factors.len());
-        for (n, name) in PARAMETERS.into_iter().enumerate() {
-            let table = [0.0, 0.1, 0.3, 0.2].map(|x| 1.0 + x + 0.1 * n as f64);
+        for (name, about) in PARAMETERS {
+            let table = [0.0, 0.1, 0.3, 0.2].map(|x| about + x);
             arrays.insert(name, Array::from_f64(dtype, &[2, 2], &table).expect("a shape that fits"));
+        }
+        for (n, (_, name)) in OF_TYPES.into_iter().enumerate() {
+            let of_types = [0.6, 1.1].map(|x| x + 0.2 * n as f64);
+            arrays.insert(name, Array::from_f64(dtype, &[2], &of_types).expect("a shape that fits"));
         }
         let types = (0..atoms.atoms()).map(|i| (i % 3 % 2) as i32).collect::<Vec<_>>();
         let types = Map::new(types, 2).expect("a map");
+        let others = (0..atoms.atoms()).map(|i| (i % 4 / 2) as i32).collect::<Vec<_>>();
+        let others = Map::new(others, 2).expect("a map");
         let meshes: Vec<_> = MESHES.into_iter().cycle().take(systems.len()).collect();
         let mesh = Mesh::of_systems(&meshes).expect("meshes");
-        Self { name: name.into(), arrays, atoms, waves, types, exclusion_of, pairs, mesh }
+        Self { name: name.into(), arrays, atoms, waves, types, others, exclusion_of, pairs, mesh }
     }
 
     /// Whether nothing is added to the partners of pairs.
@@ -176,10 +202,17 @@ impl Input {
             atoms: self.atoms.clone(),
             waves: self.waves.clone(),
             types: self.types.clone(),
+            others: self.others.clone(),
             exclusion_of: self.exclusion_of.clone(),
             pairs: self.pairs.clone(),
             mesh: self.mesh.clone(),
         }
+    }
+
+    /// The array for an argument.
+    fn array(&self, op: &Op, name: &str) -> Option<&Array> {
+        let of_types = OF_TYPES.iter().find(|(of, _)| op.name.starts_with("mixed_") && *of == name);
+        self.arrays.get(of_types.map_or(name, |(_, key)| key))
     }
 
     /// The arguments of an op.
@@ -189,24 +222,23 @@ impl Input {
     pub(crate) fn args(&self, op: &Op) -> Vec<Arg<'_>> {
         op.args
             .iter()
-            .map(|spec| match (&spec.kind, spec.name.as_str()) {
-                (ArgKind::Real { zero: true, .. }, _) => Arg::Zero,
-                (ArgKind::Real { .. } | ArgKind::Ints { .. }, name) if self.arrays.contains_key(name) => {
-                    Arg::Array(self.arrays[name].view())
-                }
-                (ArgKind::Batch { .. }, "atoms") => Arg::Structure(&self.atoms),
-                (ArgKind::Batch { .. }, "waves" | "line_systems") => Arg::Structure(&self.waves),
-                (ArgKind::Map { .. }, "types") => Arg::Structure(&self.types),
-                (ArgKind::Map { .. }, "exclusion_of") => Arg::Structure(&self.exclusion_of),
-                (ArgKind::Pairs { .. }, "pairs" | "excluded") => Arg::Structure(&self.pairs),
-                (ArgKind::Mesh { .. }, _) => Arg::Structure(&self.mesh),
-                (ArgKind::IntScalar, "images_1" | "images_2" | "images_3") => Arg::Int(2),
-                (ArgKind::Scalar, "cutoff") => Arg::Real(CUTOFF),
-                (ArgKind::Scalar, "prefactor") => Arg::Real(1.7),
-                (ArgKind::Scalar, "real") => Arg::Real(1.0),
-                (ArgKind::Scalar, "reciprocal") => Arg::Real(0.5),
-                (ArgKind::Scalar, "taper") => Arg::Real(TAPER),
-                (kind, name) => panic!("{}: what should `{name}` ({kind:?}) be?", op.full_name()),
+            .map(|spec| match (&spec.kind, self.array(op, &spec.name), spec.name.as_str()) {
+                (ArgKind::Real { zero: true, .. }, ..) => Arg::Zero,
+                (ArgKind::Real { .. } | ArgKind::Ints { .. }, Some(array), _) => Arg::Array(array.view()),
+                (ArgKind::Batch { .. }, _, "atoms") => Arg::Structure(&self.atoms),
+                (ArgKind::Batch { .. }, _, "waves" | "line_systems") => Arg::Structure(&self.waves),
+                (ArgKind::Map { .. }, _, "types" | "first") => Arg::Structure(&self.types),
+                (ArgKind::Map { .. }, _, "second") => Arg::Structure(&self.others),
+                (ArgKind::Map { .. }, _, "exclusion_of") => Arg::Structure(&self.exclusion_of),
+                (ArgKind::Pairs { .. }, _, "pairs" | "excluded") => Arg::Structure(&self.pairs),
+                (ArgKind::Mesh { .. }, ..) => Arg::Structure(&self.mesh),
+                (ArgKind::IntScalar, _, "images_1" | "images_2" | "images_3") => Arg::Int(2),
+                (ArgKind::Scalar, _, "cutoff") => Arg::Real(CUTOFF),
+                (ArgKind::Scalar, _, "prefactor") => Arg::Real(1.7),
+                (ArgKind::Scalar, _, "real") => Arg::Real(1.0),
+                (ArgKind::Scalar, _, "reciprocal") => Arg::Real(0.5),
+                (ArgKind::Scalar, _, "taper") => Arg::Real(TAPER),
+                (kind, _, name) => panic!("{}: what should `{name}` ({kind:?}) be?", op.full_name()),
             })
             .collect()
     }
@@ -223,7 +255,7 @@ impl Input {
         let tangent = |(n, spec): (usize, &madelung::op::ArgSpec)| {
             let shape = match spec.name.as_str() {
                 "strain" => self.arrays["cell"].shape(),
-                name => self.arrays.get(name).map_or(&[][..], Array::shape),
+                name => self.array(op, name).map_or(&[][..], Array::shape),
             };
             let numbers: Vec<f64> = (0..shape.iter().product()).map(|_| rng.uniform(-0.5, 0.5)).collect();
             let wanted = op.is_differentiable(n) && which(&spec.name);

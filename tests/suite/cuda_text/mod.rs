@@ -20,7 +20,8 @@ use std::sync::OnceLock;
 
 fn all_kernels() -> Vec<&'static Kernel> {
     let electrostatics = madelung_electrostatics::all_kernels().into_iter();
-    electrostatics.chain(madelung_potentials::all_kernels()).collect()
+    let shared = [&madelung_neighbors::ENTRY_FACTORS];
+    electrostatics.chain(madelung_potentials::all_kernels()).chain(shared).collect()
 }
 
 /// The text of every kernel, compiled once for each dtype: in f32 with records of what is gathered, in f64 without.

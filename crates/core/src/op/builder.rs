@@ -288,6 +288,13 @@ impl OpBuilder {
         self
     }
 
+    /// A name for errors of calls in place of the full one.
+    #[must_use]
+    pub fn label(mut self, label: &str) -> Self {
+        self.op.label = Some(label.into());
+        self
+    }
+
     /// A function that explains results that are not finite where all inputs are.
     #[must_use]
     pub fn explain(mut self, explain: Explain) -> Self {

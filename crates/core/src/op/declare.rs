@@ -234,6 +234,8 @@ pub struct Op {
     #[serde(skip)]
     pub(super) forward: Vec<usize>,
     #[serde(skip)]
+    pub(crate) label: Option<String>,
+    #[serde(skip)]
     pub(crate) explain: Option<Explain>,
     #[serde(skip)]
     pub(super) search: Option<Search>,
@@ -271,7 +273,7 @@ pub(super) fn forward_order(steps: &[Step]) -> Vec<usize> {
 }
 
 /// Explanation of a result that is not finite.
-pub type Explain = fn(&[Arg<'_>]) -> Option<Error>;
+pub type Explain = fn(&Op, &[Arg<'_>]) -> Option<Error>;
 
 /// Search of a call: its integer outputs, from arguments that it checks itself. Sizes of outputs that are attributes are
 /// capacities; where one is negative, the search finds the size.
@@ -294,6 +296,7 @@ impl Op {
                 computes_indices: false,
                 steps: vec![],
                 forward: vec![],
+                label: None,
                 explain: None,
                 search: None,
                 lattice: None,
@@ -309,6 +312,11 @@ impl Op {
     /// `namespace::name.vN`
     pub fn full_name(&self) -> String {
         format!("{}::{}.v{}", self.namespace, self.name, self.version)
+    }
+
+    /// The name in errors of a call: a label, or else the full name.
+    pub(crate) fn said(&self) -> String {
+        self.label.clone().unwrap_or_else(|| self.full_name())
     }
 
     /// The position of an argument.

@@ -8,7 +8,7 @@ use super::request::{Arg, Cotangent, Evaluated, Request};
 use crate::array::Array;
 use crate::backend::status::Word;
 use crate::backend::{Check, Context};
-use crate::runtime::Role;
+use crate::runtime::{Reason, Role};
 use crate::{Error, Result};
 
 impl Call<'_, '_> {
@@ -91,8 +91,8 @@ impl Op {
     /// The error of a step that has run, in the names of the op.
     pub(super) fn raised(&self, step: &Step, word: &Word) -> Option<Error> {
         word.error(|param| match param {
-            Some(p) => format!("{}::{}", self.full_name(), self.buffer_name(step.buffers[p])),
-            None => self.full_name(),
+            Some(p) => format!("{}::{}", self.said(), self.buffer_name(step.buffers[p])),
+            None => self.said(),
         })
     }
 
@@ -110,7 +110,7 @@ impl Op {
         if let Some(word) = word {
             let mut results: Vec<&mut Array> = evaluated.arrays_mut().collect();
             let arguments = || self.args.iter().map(|spec| spec.name.clone()).collect();
-            context.backend.end(context, word, &mut results, &self.full_name(), &arguments)?;
+            context.backend.end(context, word, &mut results, &self.said(), &arguments)?;
             return Ok(evaluated);
         }
         if !raised {
@@ -125,9 +125,9 @@ impl Op {
     }
 
     fn why_not_finite(&self, args: &[Arg<'_>]) -> Error {
-        self.explain.and_then(|why| why(args)).unwrap_or_else(|| {
-            let name = self.full_name();
-            Error::argument(name, "arguments with a finite result", "a result beyond the range of the dtype")
+        self.explain.and_then(|why| why(self, args)).unwrap_or_else(|| {
+            let (expected, got) = Reason::Result.text();
+            Error::argument(self.said(), expected, got)
         })
     }
 }

@@ -101,9 +101,10 @@ impl Reason {
                  one first",
                 "pairs without their reverse: a half list, or one that was cut short",
             ),
-            Self::Result => {
-                ("arguments with a finite result", "an infinity or NaN (two points on one place?)")
-            }
+            Self::Result => (
+                "arguments with a finite result",
+                "an infinity or NaN (two points on one place, or a number too large?)",
+            ),
             Self::Stale => {
                 ("a grid of the call's points (after they have moved: `rebuild`)", "a grid of others")
             }

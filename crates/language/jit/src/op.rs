@@ -1,7 +1,7 @@
 //! Ops from the declarations of kernels.
 
 use madelung_core::array::DType;
-use madelung_core::op::{Constraint, Op, OpBuilder};
+use madelung_core::op::{Constraint, Explain, Op, OpBuilder};
 use madelung_core::runtime::{Kernel, Param, ParamKind};
 use madelung_core::{Error, Result};
 use std::collections::BTreeSet;
@@ -18,6 +18,10 @@ pub struct Declaration {
     pub points: Vec<(String, String)>,
     /// Conditions on arguments.
     pub constraints: Vec<(String, Constraint)>,
+    /// The name in errors of calls; None: the op's own.
+    pub label: Option<String>,
+    /// An explanation of results that are not finite.
+    pub explain: Option<Explain>,
 }
 
 impl Declaration {
@@ -58,6 +62,12 @@ impl Declaration {
         let mut named = self.scratch.iter().chain(&self.saved).chain(self.constraints.iter().map(|(n, _)| n));
         if let Some(name) = named.find(|name| !known.contains(name.as_str())) {
             return Err(Error::argument(name, "a parameter of one of the kernels", "a name that none has"));
+        }
+        if let Some(label) = &self.label {
+            op = op.label(label);
+        }
+        if let Some(explain) = self.explain {
+            op = op.explain(explain);
         }
         kernels.iter().fold(op, |op, kernel| op.step(kernel)).build()
     }

@@ -107,17 +107,28 @@ impl Halves {
         }
     }
 
-    /// The nearest points of a query, by distance and number, at most `k` and within a radius.
-    pub(crate) fn nearest(&self, system: usize, query: &[f64], k: usize, radius: f64, found: &mut Vec<Near>) {
+    /// All points that are as near as the `k` nearest of a query, or as a radius, by distance and number: where distances are
+    /// those that `reach` gives of them.
+    pub(crate) fn nearest(
+        &self,
+        system: usize,
+        query: &[f64],
+        k: usize,
+        radius: f64,
+        reach: &dyn Fn(f64) -> f64,
+        found: &mut Vec<Near>,
+    ) {
         found.clear();
-        let most = radius * radius * (1.0 + 1e-12);
-        self.visit(system, query, most, |near| {
-            if near.0.sqrt() <= radius && found.last().is_none_or(|last| found.len() < k || near < *last) {
-                let place = found.partition_point(|other| *other < near);
-                found.insert(place, near);
-                found.truncate(k);
+        let squared = |distance: f64| distance * distance * (1.0 + 1e-12);
+        let mut limit = squared(reach(radius));
+        self.visit(system, query, limit, |near| {
+            let place = found.partition_point(|other| *other < near);
+            found.insert(place, near);
+            if found.len() >= k {
+                limit = limit.min(squared(reach(found[k - 1].0.sqrt())));
+                found.truncate(found.partition_point(|other| other.0 <= limit));
             }
-            if found.len() == k { found[k - 1].0 } else { most }
+            limit
         });
     }
 
