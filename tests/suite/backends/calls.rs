@@ -38,9 +38,10 @@ const PARAMETERS: [(&str, f64); 15] = [
     ("rho", 1.4),
     ("sigma", 1.1),
     ("softness", 0.5),
+    // Times the least distance it is 6: below, the damping of Tang and Toennies is a difference of near numbers.
     ("steepness", 5.0),
 ];
-/// What mixing rules take of each type.
+/// Parameters of types, for mixing rules: their names in the ops, and among the arrays.
 const OF_TYPES: [(&str, &str); 2] = [("epsilon", "epsilon of types"), ("sigma", "sigma of types")];
 
 /// A batch of charges with types, and a value for every argument that an op may have.
