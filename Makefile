@@ -2,8 +2,8 @@
 #
 #   make run       the command line on the example structures, and the example of a potential of your own
 #   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
-#   make test      all tests, Rust and Python; those of the bridges for ops that stand for all (tests/python/shapes.py)
-#   make test-all  those of the bridges for every op, and CUDA texts for every architecture
+#   make test      all tests, Rust and Python; those of the bridges and of stand-in GPUs for ops that stand for all
+#   make test-all  those of the bridges and of stand-in GPUs for every op, and CUDA texts for every architecture
 #   make test-checked  good and bad calls of every op with checks of overflow and debug assertions
 #   make test-oldest  the tests of madelung.torch, madelung.jax and machine code on the oldest PyTorch, JAX and llvmlite that
 #                  are supported (5 GB, into .venv-oldest)
@@ -83,6 +83,7 @@ test: $(VENV)/.tests
 	$(STAGE) test-memory $(BIN)/python -m pytest tests/python/test_memory.py
 
 test-all: $(VENV)/.tests
+	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all-rust $(CARGO) test --locked --release --test suite
 	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all $(BIN)/python -m pytest -n 2 --durations=25 tests/python/torch tests/python/jax tests/python/test_cuda_text.py tests/python/test_cuda_primitives.py
 
 # The development profile, at the level at which building and running take least. Kernels are interpreted, on the lanes of one
@@ -92,9 +93,9 @@ test-checked:
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=none MADELUNG_FENCE=behind $(STAGE) test-checked $(CARGO) --config profile.dev.package.madelung-jit.opt-level=0 test --locked -p madelung -p madelung-electrostatics -p madelung-interpreter --features madelung-core/interpreted,madelung-interpreter/one-isa --test fuzz --test memory --test pairs --test pme
 
 # One binary serves every PyTorch and JAX: the module is the one that was built for `make test`. The stand-ins for CUDA's
-# libraries are for newer ones, and all kernels of the library go through the newest LLVM alone.
+# libraries are for newer ones, and all kernels of the library and the examples run with the newest alone.
 test-oldest: $(VENV)/.module $(VENV_OLDEST)/.packages
-	PYTHONPATH=python $(STAGE) test-oldest $(VENV_OLDEST)/bin/python -m pytest -n 2 --durations=25 --without ase,cuda -k 'not check_library' tests/python/torch tests/python/jax tests/python/test_kernels_llvm.py
+	PYTHONPATH=python $(STAGE) test-oldest $(VENV_OLDEST)/bin/python -m pytest -n 2 --durations=25 --without ase,cuda -k 'not check_library and not test_examples and not test_training' tests/python/torch tests/python/jax tests/python/test_kernels_llvm.py
 
 test-middle: $(VENV)/.module $(VENV_MIDDLE)/.packages
 	PYTHONPATH=python $(STAGE) test-middle $(VENV_MIDDLE)/bin/python -m pytest -n 2 --durations=25 --without ase,cuda tests/python/torch/test_graphs.py tests/python/torch/test_function_graphs.py

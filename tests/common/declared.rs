@@ -193,8 +193,13 @@ impl Plan {
                 Given::Grid(Arc::new(self.grid(&points, self.batch_of(op, rows, columns))))
             }
             ArgKind::Map { rows, into } => {
+                // Several maps of the same rows, as those of bonded terms, differ in each row where they can.
+                let is_beside = |a: &&ArgSpec| matches!(&a.kind, ArgKind::Map { rows: r, into: i } if r == rows && i == into);
+                let before = op.args.iter().filter(is_beside).position(|a| a.name == arg.name).unwrap_or(0);
                 let (rows, into) = (self.dims[rows], self.dims[into]);
-                let of: Vec<i32> = (0..rows).map(|_| rng.uniform(0.0, into as f64) as i32).collect();
+                let mut rng = SplitMix64(self.seed);
+                let first = (0..rows).map(|_| rng.uniform(0.0, into as f64) as usize);
+                let of: Vec<i32> = first.map(|at| ((at + before) % into.max(1)) as i32).collect();
                 Given::Map(Map::new(if into == 0 { vec![] } else { of }, into).expect("a map"))
             }
             ArgKind::Mesh { systems, .. } => {

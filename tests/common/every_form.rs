@@ -10,7 +10,11 @@ use madelung::pairs::Kind;
 /// An op's arguments of about `n` rows, with lists of some kind, in an order of storage and integers that `n` decides.
 pub(crate) fn plan(op: &Op, n: usize, dtype: DType, pairs: Kind) -> Plan {
     let (systems, others) = dimensions(op);
-    let sizes = others.iter().enumerate().map(|(k, d)| (d.clone(), n + 2 * k));
+    // The atoms of a bonded term differ.
+    let places = |dim: &String| {
+        op.args.iter().filter(|a| matches!(&a.kind, ArgKind::Map { into, .. } if into == dim)).count()
+    };
+    let sizes = others.iter().enumerate().map(|(k, d)| (d.clone(), (n + 2 * k).max(places(d))));
     let number = if n.is_multiple_of(3) { 3 } else { 1 };
     Plan {
         dims: sizes.chain(systems.iter().map(|d| (d.clone(), number))).collect(),
@@ -24,14 +28,22 @@ pub(crate) fn plan(op: &Op, n: usize, dtype: DType, pairs: Kind) -> Plan {
     .complete(op)
 }
 
-/// The gradients to ask for: all, each alone, and every other set where `sets` says so.
+/// Whether an op sees a list of pairs.
+pub(crate) fn has_pairs(op: &Op) -> bool {
+    op.args.iter().any(|a| matches!(a.kind, ArgKind::Pairs { .. }))
+}
+
+/// The gradients to ask for: all and each alone, and, where `sets` says so, any two and all but any one. Code asks of one
+/// array at a time whether its gradient is wanted, so other sets have no branches of their own.
 fn masks(differentiable: &[usize], sets: bool) -> Vec<Vec<usize>> {
     let of = |bits: u32| {
         let chosen = differentiable.iter().enumerate().filter(|(n, _)| bits >> n & 1 == 1);
         chosen.map(|(_, arg)| *arg).collect::<Vec<_>>()
     };
-    let all = (1u32 << differentiable.len()) - 1;
-    (1u32..=all).filter(|bits| sets || *bits == all || bits.count_ones() == 1).map(of).collect()
+    let count = differentiable.len() as u32;
+    let is_asked =
+        |wanted: u32| wanted == count || wanted == 1 || sets && (wanted == 2 || wanted + 1 == count);
+    (1u32..1 << count).filter(|bits| is_asked(bits.count_ones())).map(of).collect()
 }
 
 /// Every member of the family.
@@ -55,8 +67,9 @@ pub(crate) fn run_all(op: &Op, plan: &Plan, context: &Context<'_>, sets: bool) {
         u.iter().enumerate().map(|(n, u)| u.clone().filter(|_| n == 0)).collect();
     let run = |request: &Request<'_, '_>| match op.evaluate(context, &args, request) {
         Ok(done) => done,
-        // What has no derivative says so.
+        // What has no derivative says so, and atoms by chance make no terms.
         Err(Error::Unsupported(_)) => Evaluated::default(),
+        Err(Error::Argument { .. }) if op.name == "bonded_atoms" => Evaluated::default(),
         Err(e) => panic!("{}: {e}\n{plan:?}", op.name),
     };
     let outputs = run(&Request { values: true, save: Some(&differentiable), ..Request::default() });

@@ -5,6 +5,9 @@ use madelung_core::runtime::{Part, Role, SlotArray};
 /// Energies of atoms on a mesh, which come from a gradient of the energy of their system.
 const BY_SUMS: &str = "gather_value_0";
 
+/// Vectors that choose images: no result changes with them.
+const OF_IMAGES: &str = "periodic_reciprocals_gradient";
+
 /// Whether some call has to launch a part. Those of gradients that make nothing but values are launched where nothing has
 /// made the values before, which may be in no op. What reads nothing is constant: its tangents are zero, and not asked for.
 pub(crate) fn is_launched(part: &Part) -> bool {
@@ -14,5 +17,6 @@ pub(crate) fn is_launched(part: &Part) -> bool {
         || !part.reductions.is_empty()
         || part.written.iter().any(|n| makes_gradients(part.slots[*n].array));
     let reads = (0..part.slots.len()).any(|n| !part.written.contains(&n));
-    is_needed && (reads || !part.cuda.name.contains("tangent")) && part.cuda.name != BY_SUMS
+    let is_used = part.cuda.name != BY_SUMS && !part.cuda.name.starts_with(OF_IMAGES);
+    is_needed && is_used && (reads || !part.cuda.name.contains("tangent"))
 }

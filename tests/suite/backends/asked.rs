@@ -3,6 +3,7 @@
 use super::calls::{Input, Question};
 use super::noise::{Noise, SIZE};
 use crate::common::numeric::{rms, rms_difference};
+use crate::every_form::has_pairs;
 use madelung::array::{Array, DType};
 use madelung::backend::Context;
 use madelung::op::{ArgKind, Evaluated, Op, Size};
@@ -16,6 +17,25 @@ pub(crate) const F64_BOUND: f64 = 1e-14;
 /// As many rounding units as in f64, rounded up.
 pub(crate) const F32_BOUND: f64 = 1e-5;
 
+/// Ops whose kernels one macro makes, and which differ in a formula: where questions take long, the first stands for the
+/// others.
+const OF_ONE_MACRO: [&[&str]; 4] = [
+    &[
+        "lennard_jones",
+        "born_mayer",
+        "buckingham",
+        "mie",
+        "morse",
+        "soft_core",
+        "tang_toennies",
+        "yukawa",
+        "zbl",
+    ],
+    &["harmonic_bonds", "morse_bonds"],
+    &["harmonic_angles", "cosine_angles"],
+    &["periodic_dihedrals", "harmonic_impropers", "ryckaert_bellemans"],
+];
+
 /// Every question to every op about every input.
 pub(crate) fn each(inputs: &[Input], mut ask: impl FnMut(&Asked<'_>)) {
     let registries = [electrostatics::registry(), potentials::registry()];
@@ -24,7 +44,7 @@ pub(crate) fn each(inputs: &[Input], mut ask: impl FnMut(&Asked<'_>)) {
         for input in inputs {
             // An op without pairs does not care which list there is.
             let systems = input.name.split(',').next().expect("a name").to_string();
-            if !Input::has_pairs(op) && !seen.insert(systems) {
+            if !has_pairs(op) && !seen.insert(systems) {
                 continue;
             }
             let outputs = &op.value(&madelung::cpu::context(), &input.args(op)).expect("a value");
@@ -55,6 +75,13 @@ impl Asked<'_> {
 
     pub(crate) fn what(&self) -> String {
         format!("{}: {}: {}", self.op.name, self.input.name, self.question.title)
+    }
+
+    /// Whether an op of the same macro stands for this one; never with `MADELUNG_TEST_EVERY_OP`.
+    pub(crate) fn has_another_for_it(&self) -> bool {
+        let name = self.op.name.trim_end_matches("_total").trim_end_matches("_exclusions");
+        std::env::var_os("MADELUNG_TEST_EVERY_OP").is_none()
+            && OF_ONE_MACRO.iter().any(|names| names[1..].contains(&name))
     }
 
     /// Whether rows add to elements that they share: those of a map.

@@ -1,6 +1,6 @@
 //! The library's kernels, made once more at run time from their sources: every launch of the suite runs both, bit for bit.
 
-use crate::every_form::{plan, run_all};
+use crate::every_form::{has_pairs, plan, run_all};
 use crate::kinds;
 use crate::parts::is_launched;
 use madelung::Result;
@@ -108,8 +108,9 @@ fn kernels_made_at_run_time_have_the_bits_of_the_library() {
         let parts = kernels.flat_map(|k| k.forms).flat_map(|f| f.parts).filter(|part| is_launched(part));
         all.extend(parts.map(|part| (std::ptr::from_ref(part) as usize, part.cuda.name)));
         for isa in Isa::available() {
+            let hows = if has_pairs(op) { &HOW[..] } else { &HOW[1..2] };
             for (dtype, (pairs, scatter)) in
-                [DType::F64, DType::F32].into_iter().flat_map(|d| HOW.map(|how| (d, how)))
+                [DType::F64, DType::F32].into_iter().flat_map(|d| hows.iter().map(move |how| (d, *how)))
             {
                 let twice = Twice { cpu: Cpu::at_most(*isa), ran: Mutex::default() };
                 let on = Context { backend: &twice, pool: &Serial, ..madelung::cpu::context() };

@@ -244,11 +244,6 @@ impl Input {
             .collect()
     }
 
-    /// Whether an op sees the pair list.
-    pub(crate) fn has_pairs(op: &Op) -> bool {
-        op.args.iter().any(|a| matches!(a.kind, ArgKind::Pairs { .. }))
-    }
-
     /// A tangent of each differentiable argument that `which` wants.
     fn direction(&self, op: &Op, seed: u64, which: impl Fn(&str) -> bool) -> Vec<Option<Arc<Array>>> {
         let mut rng = SplitMix64(seed);

@@ -16,8 +16,8 @@ use madelung::array::DType;
 use madelung::op::Evaluated;
 
 impl Answers for Gpu {
-    // A stand-in takes minutes for them; `cuda_text` asks them of the same kernels.
-    const CROSSED: bool = false;
+    // A stand-in takes minutes for all; `cuda_text` asks them of the same kernels.
+    const ALL: bool = false;
 
     fn answer(&self, asked: &Asked<'_>) -> Evaluated {
         let args = asked.input.args(asked.op);
