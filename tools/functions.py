@@ -205,6 +205,7 @@ def bound(namespace: Namespace) -> str:
 CHAPTERS = {
     "Sums of charges": ("ewald", "mesh", "boundaries", "pair_sums", "gaussians", "equilibration", "latent", "powers"),
     "Pair potentials": ("potentials",),
+    "Bonded terms": ("bonded",),
     "Neighbours": ("neighbors", "around", "verlet"),
     "Segments": ("segments",),
 }

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 from madelung._functions import (
     around,
+    bonded,
     boundaries,
     equilibration,
     ewald,
@@ -282,6 +283,433 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         return self._call(
             around.knn_aggregate, stream, queries, points, features, k, sigma, cell, pbc, weight, query_batch_idx,
             batch_idx, radius, order,
+        )
+
+    @overload
+    def harmonic_bonds(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def harmonic_bonds(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def harmonic_bonds(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Harmonic bonds: ½k(r − r₀)².
+
+        Terms of Urey and Bradley are harmonic bonds between the outer atoms of angles. Programs that write k(r − r₀)²
+        (AMBER, CHARMM, LAMMPS) have half of this k.
+
+        PyTorch, JAX: Differentiable twice in positions, cell and parameters, forces and virial once more.
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            atoms: (P, 2), the two atoms of each bond.
+            stiffness: (P,), the constant k, an energy over a length squared.
+            rest: (P,), the length r₀.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
+                image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
+                are closer than half of each height of the cell. None: no axis is periodic.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
+            atom twice in a term, atoms of two systems, and bonded atoms on one point, with the term. JAX: What only the
+            kernel can see is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            bonded.harmonic_bonds, stream, positions, atoms, stiffness, rest, cell, pbc, batch_idx, (prefactor,
+            energy_reduction, compute_forces, compute_virial),
+        )
+
+    @overload
+    def morse_bonds(
+        self, positions: ArrayLike, atoms: ArrayLike, depth: ArrayLike, steepness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def morse_bonds(
+        self, positions: ArrayLike, atoms: ArrayLike, depth: ArrayLike, steepness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def morse_bonds(
+        self, positions: ArrayLike, atoms: ArrayLike, depth: ArrayLike, steepness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Morse's bonds: D[1 − exp(−a(r − r₀))]².
+
+        Morse, Phys. Rev. 34, 57 (1929). The energy is 0 at r₀, and D of two atoms far apart.
+
+        PyTorch, JAX: Differentiable twice in positions, cell and parameters, forces and virial once more.
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            atoms: (P, 2), the two atoms of each bond.
+            depth: (P,), the energy D.
+            steepness: (P,), the inverse length a.
+            rest: (P,), the length r₀.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
+                image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
+                are closer than half of each height of the cell. None: no axis is periodic.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
+            atom twice in a term, atoms of two systems, and bonded atoms on one point, with the term. JAX: What only the
+            kernel can see is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            bonded.morse_bonds, stream, positions, atoms, depth, steepness, rest, cell, pbc, batch_idx, (prefactor,
+            energy_reduction, compute_forces, compute_virial),
+        )
+
+    @overload
+    def harmonic_angles(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def harmonic_angles(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def harmonic_angles(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Harmonic angles: ½k(θ − θ₀)², in radians.
+
+        An angle of 0 or 180° has no derivative, and is an error where one is asked for: `cosine_angles` has those of
+        atoms in a line. Programs that write k(θ − θ₀)² (AMBER, CHARMM, LAMMPS) have half of this k.
+
+        PyTorch, JAX: Differentiable twice in positions, cell and parameters, forces and virial once more.
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            atoms: (P, 3), the three atoms of each angle, the one at its corner in the middle.
+            stiffness: (P,), the energy k.
+            rest: (P,), the angle θ₀, in radians.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
+                image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
+                are closer than half of each height of the cell. None: no axis is periodic.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
+            atom twice in a term, atoms of two systems, and bonded atoms on one point, with the term. JAX: What only the
+            kernel can see is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            bonded.harmonic_angles, stream, positions, atoms, stiffness, rest, cell, pbc, batch_idx, (prefactor,
+            energy_reduction, compute_forces, compute_virial),
+        )
+
+    @overload
+    def cosine_angles(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def cosine_angles(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def cosine_angles(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Angles harmonic in the cosine: ½k(cos θ − cos θ₀)², of GROMOS and DREIDING.
+
+        It has all derivatives where the atoms lie in a line.
+
+        PyTorch, JAX: Differentiable twice in positions, cell and parameters, forces and virial once more.
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            atoms: (P, 3), the three atoms of each angle, the one at its corner in the middle.
+            stiffness: (P,), the energy k.
+            rest: (P,), the angle θ₀, in radians.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
+                image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
+                are closer than half of each height of the cell. None: no axis is periodic.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
+            atom twice in a term, atoms of two systems, and bonded atoms on one point, with the term. JAX: What only the
+            kernel can see is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            bonded.cosine_angles, stream, positions, atoms, stiffness, rest, cell, pbc, batch_idx, (prefactor,
+            energy_reduction, compute_forces, compute_virial),
+        )
+
+    @overload
+    def periodic_dihedrals(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, periodicity: ArrayLike,
+        phase: ArrayLike, cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def periodic_dihedrals(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, periodicity: ArrayLike,
+        phase: ArrayLike, cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def periodic_dihedrals(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, periodicity: ArrayLike,
+        phase: ArrayLike, cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Periodic dihedrals, proper or improper: k[1 + cos(nφ − φ₀)].
+
+        A Fourier series is several terms of the same atoms.
+
+        PyTorch, JAX: Differentiable twice in positions, cell and parameters, forces and virial once more.
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            atoms: (P, 4), the four atoms of each dihedral angle, in the order of its bonds. It is 0 where the outer two
+                are on one side, and positive for a right-handed screw (IUPAC).
+            stiffness: (P,), the energy k.
+            periodicity: (P,), the number n of minima, of the dtype of the positions.
+            phase: (P,), the angle φ₀, in radians.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
+                image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
+                are closer than half of each height of the cell. None: no axis is periodic.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
+            atom twice in a term, atoms of two systems, and bonded atoms on one point, with the term. JAX: What only the
+            kernel can see is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            bonded.periodic_dihedrals, stream, positions, atoms, stiffness, periodicity, phase, cell, pbc, batch_idx,
+            (prefactor, energy_reduction, compute_forces, compute_virial),
+        )
+
+    @overload
+    def ryckaert_bellemans(
+        self, positions: ArrayLike, atoms: ArrayLike, c0: ArrayLike, c1: ArrayLike, c2: ArrayLike, c3: ArrayLike,
+        c4: ArrayLike, c5: ArrayLike, cell: ArrayLike | None = None, *, pbc: Any = None,
+        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+        compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def ryckaert_bellemans(
+        self, positions: ArrayLike, atoms: ArrayLike, c0: ArrayLike, c1: ArrayLike, c2: ArrayLike, c3: ArrayLike,
+        c4: ArrayLike, c5: ArrayLike, cell: ArrayLike | None = None, *, pbc: Any = None,
+        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def ryckaert_bellemans(
+        self, positions: ArrayLike, atoms: ArrayLike, c0: ArrayLike, c1: ArrayLike, c2: ArrayLike, c3: ArrayLike,
+        c4: ArrayLike, c5: ArrayLike, cell: ArrayLike | None = None, *, pbc: Any = None,
+        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Ryckaert–Bellemans dihedrals: Σₙ Cₙ cosⁿ(φ − π), n = 0 to 5.
+
+        Ryckaert and Bellemans, Chem. Phys. Lett. 30, 123 (1975).
+
+        PyTorch, JAX: Differentiable twice in positions, cell and parameters, forces and virial once more.
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            atoms: (P, 4), the four atoms of each dihedral angle, in the order of its bonds. It is 0 where the outer two
+                are on one side, and positive for a right-handed screw (IUPAC).
+            c0: (P,), the energy C₀.
+            c1: (P,), the energy C₁.
+            c2: (P,), the energy C₂.
+            c3: (P,), the energy C₃.
+            c4: (P,), the energy C₄.
+            c5: (P,), the energy C₅.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
+                image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
+                are closer than half of each height of the cell. None: no axis is periodic.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
+            atom twice in a term, atoms of two systems, and bonded atoms on one point, with the term. JAX: What only the
+            kernel can see is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            bonded.ryckaert_bellemans, stream, positions, atoms, c0, c1, c2, c3, c4, c5, cell, pbc, batch_idx,
+            (prefactor, energy_reduction, compute_forces, compute_virial),
+        )
+
+    @overload
+    def harmonic_impropers(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def harmonic_impropers(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def harmonic_impropers(
+        self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Harmonic improper dihedrals: ½k(φ − φ₀)², with the difference in [−π, π].
+
+        The improper of CHARMM, which writes k(φ − φ₀)² and has half of this k.
+
+        PyTorch, JAX: Differentiable twice in positions, cell and parameters, forces and virial once more.
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            atoms: (P, 4), the four atoms of each dihedral angle, in the order of its bonds. It is 0 where the outer two
+                are on one side, and positive for a right-handed screw (IUPAC).
+            stiffness: (P,), the energy k.
+            rest: (P,), the angle φ₀, in radians.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
+                image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
+                are closer than half of each height of the cell. None: no axis is periodic.
+            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
+            atom twice in a term, atoms of two systems, and bonded atoms on one point, with the term. JAX: What only the
+            kernel can see is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            bonded.harmonic_impropers, stream, positions, atoms, stiffness, rest, cell, pbc, batch_idx, (prefactor,
+            energy_reduction, compute_forces, compute_virial),
         )
 
     @overload

@@ -24,7 +24,8 @@ def arguments(name: str, dtype: type, systems: int, has_cell: bool = True) -> di
     if systems:
         given |= {"cell": np.stack([cell * (1 + 0.01 * b) for b in range(count)]).astype(dtype)}
         given["batch_idx"] = np.repeat(np.arange(count, dtype=np.int32), 12)
-    of = {p.name for p in FUNCTIONS[name].parameters()}
+    declared = {p.name: p for p in FUNCTIONS[name].parameters()}
+    of = declared.keys()
     batch = {k: given[k] for k in ("batch_idx",) if k in given}
     if "neighbors" in of:
         given["neighbors"] = mn.find_neighbors(r, CUTOFF, given["cell"], **batch)
@@ -40,11 +41,19 @@ def arguments(name: str, dtype: type, systems: int, has_cell: bool = True) -> di
         "mesh_dimensions": (8, 9, 10),
         "spline_order": 4,
     }
+    if "atoms" in of:
+        width = declared["atoms"].shape[1]
+        first = np.flatnonzero(np.arange(len(r)) % 12 <= 12 - width)
+        atoms = (first[:, None] + np.arange(width)).astype(np.int32)
+        of_terms = {
+            n: np.linspace(0.8, 1.2, len(atoms)).astype(dtype) for n, p in declared.items() if p.shape == ("P",)
+        }
+        known |= {"atoms": atoms} | of_terms
     # The exponents of Mie's potential differ.
     scales = {"repulsive": 12.0, "attractive": 6.0}
     tables = {
-        p.name: scales.get(p.name, 1.0) * np.array([[0.7, 0.9], [0.9, 1.1]], dtype)
-        for p in FUNCTIONS[name].parameters()
+        n: scales.get(n, 1.0) * np.array([[0.7, 0.9], [0.9, 1.1]], dtype)
+        for n, p in declared.items()
         if p.shape == ("K", "K")
     }
     return given | {k: v for k, v in known.items() if k in of} | tables

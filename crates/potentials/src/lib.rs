@@ -1,5 +1,5 @@
-//! Short-range pair potentials between atoms of types: energies, forces, virials, and every derivative of them, those by
-//! the parameters included.
+//! Short-range pair potentials between atoms of types, and bonded terms: energies, forces, virials, and every derivative of
+//! them, those by the parameters included.
 //!
 //! A potential is its formula, a `#[func]` of the distance and its parameters ([`formula`]); [`pair_potential!`] makes the
 //! kernel and the ops of it. [`registry`] lists the ops.
@@ -9,11 +9,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bonded;
 pub mod formula;
 mod mixing;
 mod potential;
+mod terms;
 
 pub use potential::{PairPotential, coincident};
+pub use terms::Shape;
 
 use madelung_core::op::Registry;
 use madelung_core::runtime::Kernel;
@@ -78,11 +81,13 @@ const POTENTIALS: [&PairPotential; 9] =
 /// All kernels of this crate, for callers that compile or check their source text.
 pub fn all_kernels() -> Vec<&'static Kernel> {
     let of_pairs = POTENTIALS.iter().flat_map(|potential| [potential.kernel, potential.exclusions]);
-    of_pairs.chain(mixing::KERNELS).collect()
+    let of_terms = bonded::BONDED.iter().map(|term| term.kernel);
+    of_pairs.chain(mixing::KERNELS).chain(of_terms).chain(terms::KERNELS).collect()
 }
 
 /// The ops of this crate, with energies per atom, and, as `…_total`, with energies per system; as `…_exclusions` those of
-/// pairs that are left out of a list, with factors; and mixing rules, `mixed_…`.
+/// pairs that are left out of a list, with factors; bonded terms in the same way; mixing rules, `mixed_…`; and
+/// `bonded_atoms`.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     let declare = || {
@@ -90,6 +95,10 @@ pub fn registry() -> &'static Registry {
         for potential in POTENTIALS {
             ops.extend(potential.ops("madelung")?);
         }
+        for term in bonded::BONDED {
+            ops.extend(term.ops()?);
+        }
+        ops.push(terms::declare()?);
         Registry::new(ops)
     };
     REGISTRY.get_or_init(|| declare().expect("the declarations fit their kernels, as the tests show"))

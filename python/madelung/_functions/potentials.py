@@ -26,7 +26,7 @@ from madelung._functions.parameters import (
 )
 from madelung._functions.plans import all_added
 
-_OUTPUTS = Group(
+OUTPUTS_OF_PAIRS = Group(
     "sums", tuple(p for p in OUTPUTS.parameters if p.name not in ("compute_charge_gradients", "hybrid_forces"))
 )
 _TYPES = Parameter("types", "integers", text("(N,), the type of each atom, from 0 to below K."), shape=("N",))
@@ -140,7 +140,7 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
             )
         ),
         BATCH_IDX,
-        _OUTPUTS,
+        OUTPUTS_OF_PAIRS,
         STREAM,
         notes={
             "torch": _DIFFERENTIABLE,

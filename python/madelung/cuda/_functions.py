@@ -11,6 +11,7 @@ bound: Functions[Any, Array] = Functions("cuda", call)
 __all__ = [
     "born_mayer",
     "buckingham",
+    "cosine_angles",
     "coulomb",
     "dsf",
     "estimate_ewald_parameters",
@@ -21,6 +22,9 @@ __all__ = [
     "find_neighbors",
     "gaussian_correction",
     "generate_miller_indices",
+    "harmonic_angles",
+    "harmonic_bonds",
+    "harmonic_impropers",
     "knn",
     "knn_aggregate",
     "latent_ewald",
@@ -28,12 +32,15 @@ __all__ = [
     "lennard_jones",
     "mie",
     "morse",
+    "morse_bonds",
     "needs_rebuild",
     "neighbor_list",
     "particle_mesh_ewald",
+    "periodic_dihedrals",
     "pme_reciprocal_space",
     "radius",
     "radius_aggregate",
+    "ryckaert_bellemans",
     "segment_dot",
     "segment_max",
     "segment_mean",
@@ -49,6 +56,7 @@ __all__ = [
 
 born_mayer = bound.born_mayer
 buckingham = bound.buckingham
+cosine_angles = bound.cosine_angles
 coulomb = bound.coulomb
 dsf = bound.dsf
 estimate_ewald_parameters = bound.estimate_ewald_parameters
@@ -59,6 +67,9 @@ ewald_summation = bound.ewald_summation
 find_neighbors = bound.find_neighbors
 gaussian_correction = bound.gaussian_correction
 generate_miller_indices = bound.generate_miller_indices
+harmonic_angles = bound.harmonic_angles
+harmonic_bonds = bound.harmonic_bonds
+harmonic_impropers = bound.harmonic_impropers
 knn = bound.knn
 knn_aggregate = bound.knn_aggregate
 latent_ewald = bound.latent_ewald
@@ -66,12 +77,15 @@ latent_ewald_lists = bound.latent_ewald_lists
 lennard_jones = bound.lennard_jones
 mie = bound.mie
 morse = bound.morse
+morse_bonds = bound.morse_bonds
 needs_rebuild = bound.needs_rebuild
 neighbor_list = bound.neighbor_list
 particle_mesh_ewald = bound.particle_mesh_ewald
+periodic_dihedrals = bound.periodic_dihedrals
 pme_reciprocal_space = bound.pme_reciprocal_space
 radius = bound.radius
 radius_aggregate = bound.radius_aggregate
+ryckaert_bellemans = bound.ryckaert_bellemans
 segment_dot = bound.segment_dot
 segment_max = bound.segment_max
 segment_mean = bound.segment_mean

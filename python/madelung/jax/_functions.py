@@ -12,6 +12,7 @@ bound: Functions[ArrayLike, Array] = Functions("jax", through("jax", Jax))
 __all__ = [
     "born_mayer",
     "buckingham",
+    "cosine_angles",
     "coulomb",
     "dispersion_coefficients",
     "dsf",
@@ -23,6 +24,9 @@ __all__ = [
     "find_neighbors",
     "gaussian_correction",
     "generate_miller_indices",
+    "harmonic_angles",
+    "harmonic_bonds",
+    "harmonic_impropers",
     "knn",
     "knn_aggregate",
     "latent_ewald",
@@ -30,13 +34,16 @@ __all__ = [
     "lennard_jones",
     "mie",
     "morse",
+    "morse_bonds",
     "needs_rebuild",
     "neighbor_list",
     "particle_mesh_ewald",
+    "periodic_dihedrals",
     "pme_reciprocal_space",
     "qeq",
     "radius",
     "radius_aggregate",
+    "ryckaert_bellemans",
     "segment_dot",
     "segment_max",
     "segment_mean",
@@ -52,6 +59,7 @@ __all__ = [
 
 born_mayer = bound.born_mayer
 buckingham = bound.buckingham
+cosine_angles = bound.cosine_angles
 coulomb = bound.coulomb
 dispersion_coefficients = bound.dispersion_coefficients
 dsf = bound.dsf
@@ -63,6 +71,9 @@ ewald_summation = bound.ewald_summation
 find_neighbors = bound.find_neighbors
 gaussian_correction = bound.gaussian_correction
 generate_miller_indices = bound.generate_miller_indices
+harmonic_angles = bound.harmonic_angles
+harmonic_bonds = bound.harmonic_bonds
+harmonic_impropers = bound.harmonic_impropers
 knn = bound.knn
 knn_aggregate = bound.knn_aggregate
 latent_ewald = bound.latent_ewald
@@ -70,13 +81,16 @@ latent_ewald_lists = bound.latent_ewald_lists
 lennard_jones = bound.lennard_jones
 mie = bound.mie
 morse = bound.morse
+morse_bonds = bound.morse_bonds
 needs_rebuild = bound.needs_rebuild
 neighbor_list = bound.neighbor_list
 particle_mesh_ewald = bound.particle_mesh_ewald
+periodic_dihedrals = bound.periodic_dihedrals
 pme_reciprocal_space = bound.pme_reciprocal_space
 qeq = bound.qeq
 radius = bound.radius
 radius_aggregate = bound.radius_aggregate
+ryckaert_bellemans = bound.ryckaert_bellemans
 segment_dot = bound.segment_dot
 segment_max = bound.segment_max
 segment_mean = bound.segment_mean

@@ -41,13 +41,36 @@ const PARAMETERS: [(&str, f64); 15] = [
     // Times the least distance it is 6: below, the damping of Tang and Toennies is a difference of near numbers.
     ("steepness", 5.0),
 ];
-/// Parameters of types, for mixing rules: their names in the ops, and among the arrays.
-const OF_TYPES: [(&str, &str); 2] = [("epsilon", "epsilon of types"), ("sigma", "sigma of types")];
+/// What mixing rules take of each type, and about what it is.
+const OF_TYPES: [(&str, f64); 2] = [("epsilon", 0.6), ("sigma", 0.8)];
+/// Parameters of bonded terms, and about what they are.
+const OF_TERMS: [(&str, f64); 12] = [
+    ("c0", 0.9),
+    ("c1", -0.4),
+    ("c2", 0.3),
+    ("c3", 0.7),
+    ("c4", -0.2),
+    ("c5", 0.5),
+    ("depth", 1.0),
+    ("periodicity", 2.0),
+    ("phase", 0.4),
+    ("rest", 1.6),
+    ("steepness", 0.7),
+    ("stiffness", 1.2),
+];
+/// The places of atoms in bonded terms.
+const PLACES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// A batch of charges with types, and a value for every argument that an op may have.
 pub(crate) struct Input {
     pub(crate) name: String,
     arrays: BTreeMap<&'static str, Array>,
+    /// Arrays of types alone, and of bonded terms.
+    of_types: BTreeMap<&'static str, Array>,
+    of_terms: BTreeMap<&'static str, Array>,
+    /// The atoms of bonded terms at each place, and their systems.
+    terms: [Map<'static>; 4],
+    of_systems: Map<'static>,
     atoms: Batch<'static>,
     waves: Batch<'static>,
     types: Map<'static>,
@@ -173,17 +196,47 @@ impl Input {
             let table = [0.0, 0.1, 0.3, 0.2].map(|x| about + x);
             arrays.insert(name, Array::from_f64(dtype, &[2, 2], &table).expect("a shape that fits"));
         }
-        for (n, (_, name)) in OF_TYPES.into_iter().enumerate() {
-            let of_types = [0.6, 1.1].map(|x| x + 0.2 * n as f64);
-            arrays.insert(name, Array::from_f64(dtype, &[2], &of_types).expect("a shape that fits"));
-        }
+        let real = |x: &[f64]| Array::from_f64(dtype, &[x.len()], x).expect("a shape that fits");
+        let of_types = OF_TYPES.map(|(name, about)| (name, real(&[about, about + 0.5]))).into();
+        // Any four atoms of a system, one after the other, and the same from the other side.
+        let chains = (0..systems.len()).flat_map(|b| {
+            let members: Vec<i32> = atoms.members(b).map(|i| i as i32).collect();
+            let chains: Vec<[i32; 4]> = members.windows(4).map(|w| [w[0], w[1], w[2], w[3]]).collect();
+            chains.into_iter().map(move |chain| (b as i32, chain))
+        });
+        let chains: Vec<(i32, [i32; 4])> = chains.collect();
+        let about =
+            |about: f64| -> Vec<f64> { (0..chains.len()).map(|p| about + 0.1 * (p % 4) as f64).collect() };
+        let of_terms = OF_TERMS.map(|(name, x)| (name, real(&about(x)))).into();
+        let place = |k: usize| chains.iter().map(|(_, of)| of[k]).collect::<Vec<_>>();
+        let terms = [0, 1, 2, 3].map(|k| Map::new(place(k), atoms.atoms()).expect("a map"));
+        let of_systems = chains.iter().map(|(b, _)| *b).collect::<Vec<_>>();
+        let of_systems = Map::new(of_systems, systems.len()).expect("a map");
+        let flat: Vec<i32> = chains.iter().flat_map(|(_, of)| *of).collect();
+        arrays.insert("terms", Array::from(flat));
+        arrays.insert("periodic", Array::filled(DType::I32, &[systems.len(), 3], 1.0));
         let types = (0..atoms.atoms()).map(|i| (i % 3 % 2) as i32).collect::<Vec<_>>();
         let types = Map::new(types, 2).expect("a map");
         let others = (0..atoms.atoms()).map(|i| (i % 4 / 2) as i32).collect::<Vec<_>>();
         let others = Map::new(others, 2).expect("a map");
         let meshes: Vec<_> = MESHES.into_iter().cycle().take(systems.len()).collect();
         let mesh = Mesh::of_systems(&meshes).expect("meshes");
-        Self { name: name.into(), arrays, atoms, waves, types, others, exclusion_of, pairs, mesh }
+        let name = name.into();
+        Self {
+            name,
+            arrays,
+            of_types,
+            of_terms,
+            terms,
+            of_systems,
+            atoms,
+            waves,
+            types,
+            others,
+            exclusion_of,
+            pairs,
+            mesh,
+        }
     }
 
     /// Whether nothing is added to the partners of pairs.
@@ -197,9 +250,14 @@ impl Input {
             DType::I32 => (*name, a.try_clone().unwrap()),
             _ => (*name, a.cast(dtype).unwrap()),
         };
+        let all = |arrays: &BTreeMap<&'static str, Array>| arrays.iter().map(cast).collect();
         Self {
             name: self.name.clone(),
-            arrays: self.arrays.iter().map(cast).collect(),
+            arrays: all(&self.arrays),
+            of_types: all(&self.of_types),
+            of_terms: all(&self.of_terms),
+            terms: self.terms.clone(),
+            of_systems: self.of_systems.clone(),
             atoms: self.atoms.clone(),
             waves: self.waves.clone(),
             types: self.types.clone(),
@@ -212,8 +270,13 @@ impl Input {
 
     /// The array for an argument.
     fn array(&self, op: &Op, name: &str) -> Option<&Array> {
-        let of_types = OF_TYPES.iter().find(|(of, _)| op.name.starts_with("mixed_") && *of == name);
-        self.arrays.get(of_types.map_or(name, |(_, key)| key))
+        let has = |map: &str| op.args.iter().any(|a| a.name == map);
+        let own = match () {
+            () if has("first") => self.of_types.get(name),
+            () if has("a") => self.of_terms.get(name),
+            () => None,
+        };
+        own.or_else(|| self.arrays.get(name))
     }
 
     /// The arguments of an op.
@@ -226,14 +289,20 @@ impl Input {
             .map(|spec| match (&spec.kind, self.array(op, &spec.name), spec.name.as_str()) {
                 (ArgKind::Real { zero: true, .. }, ..) => Arg::Zero,
                 (ArgKind::Real { .. } | ArgKind::Ints { .. }, Some(array), _) => Arg::Array(array.view()),
-                (ArgKind::Batch { .. }, _, "atoms") => Arg::Structure(&self.atoms),
+                (ArgKind::Batch { .. }, _, "atoms" | "batch_idx") => Arg::Structure(&self.atoms),
                 (ArgKind::Batch { .. }, _, "waves" | "line_systems") => Arg::Structure(&self.waves),
                 (ArgKind::Map { .. }, _, "types" | "first") => Arg::Structure(&self.types),
                 (ArgKind::Map { .. }, _, "second") => Arg::Structure(&self.others),
+                (ArgKind::Map { .. }, _, "system") => Arg::Structure(&self.of_systems),
+                (ArgKind::Map { .. }, _, place) if PLACES.contains(&place) => {
+                    let at = PLACES.iter().position(|p| *p == place).expect("one of them");
+                    Arg::Structure(&self.terms[at])
+                }
                 (ArgKind::Map { .. }, _, "exclusion_of") => Arg::Structure(&self.exclusion_of),
                 (ArgKind::Pairs { .. }, _, "pairs" | "excluded") => Arg::Structure(&self.pairs),
                 (ArgKind::Mesh { .. }, ..) => Arg::Structure(&self.mesh),
                 (ArgKind::IntScalar, _, "images_1" | "images_2" | "images_3") => Arg::Int(2),
+                (ArgKind::IntScalar, _, "width") => Arg::Int(4),
                 (ArgKind::Scalar, _, "cutoff") => Arg::Real(CUTOFF),
                 (ArgKind::Scalar, _, "prefactor") => Arg::Real(1.7),
                 (ArgKind::Scalar, _, "real") => Arg::Real(1.0),
@@ -273,6 +342,10 @@ impl Input {
         let all = |_: &str| true;
         let ask = |member, title: &str| Question { member, title: title.into(), ..Question::default() };
         let mut asked = vec![Question { values: true, ..ask("F0", "value") }];
+        // Integers have no derivatives.
+        if op.outputs.iter().all(|output| output.dtype.is_some()) {
+            return asked;
+        }
         let u = self.direction(op, 11, all);
         let v = self.direction(op, 12, all);
         asked.push(Question { directions: vec![u.clone()], ..ask("F1", "along everything") });

@@ -295,6 +295,13 @@ impl OpBuilder {
         self
     }
 
+    /// A function that finds in the arguments what a kernel has raised.
+    #[must_use]
+    pub fn explain_raised(mut self, explain: Explain) -> Self {
+        self.op.explain_raised = Some(explain);
+        self
+    }
+
     /// A function that explains results that are not finite where all inputs are.
     #[must_use]
     pub fn explain(mut self, explain: Explain) -> Self {

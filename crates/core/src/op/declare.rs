@@ -238,6 +238,8 @@ pub struct Op {
     #[serde(skip)]
     pub(crate) explain: Option<Explain>,
     #[serde(skip)]
+    pub(crate) explain_raised: Option<Explain>,
+    #[serde(skip)]
     pub(super) search: Option<Search>,
     #[serde(skip)]
     pub(super) lattice: Option<Lattice>,
@@ -272,7 +274,7 @@ pub(super) fn forward_order(steps: &[Step]) -> Vec<usize> {
     order
 }
 
-/// Explanation of a result that is not finite.
+/// Explanation of a result that is not finite, or of what a kernel raised.
 pub type Explain = fn(&Op, &[Arg<'_>]) -> Option<Error>;
 
 /// Search of a call: its integer outputs, from arguments that it checks itself. Sizes of outputs that are attributes are
@@ -298,6 +300,7 @@ impl Op {
                 forward: vec![],
                 label: None,
                 explain: None,
+                explain_raised: None,
                 search: None,
                 lattice: None,
                 searching: None,

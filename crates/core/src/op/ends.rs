@@ -88,12 +88,13 @@ impl Call<'_, '_> {
 }
 
 impl Op {
-    /// The error of a step that has run, in the names of the op.
-    pub(super) fn raised(&self, step: &Step, word: &Word) -> Option<Error> {
-        word.error(|param| match param {
+    /// The error of a step that has run, as the op finds it in the arguments, else in its names.
+    pub(super) fn raised(&self, step: &Step, word: &Word, args: &[Arg<'_>]) -> Option<Error> {
+        let in_names = word.error(|param| match param {
             Some(p) => format!("{}::{}", self.said(), self.buffer_name(step.buffers[p])),
             None => self.said(),
-        })
+        })?;
+        Some(self.explain_raised.and_then(|why| why(self, args)).unwrap_or(in_names))
     }
 
     /// Results that are finite, or their error; `raised`: whether an error was put off on the way. Cotangents and tangents

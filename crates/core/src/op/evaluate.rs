@@ -462,7 +462,7 @@ impl<'r, 'a> Run<'r, 'a> {
         let args =
             LaunchArgs { kernel, part, dtype, dims: sizes, arrays, structures, reals, ints, status, word };
         self.call.context.backend.launch(self.call.context, &mut Launch::bound(args)?)?;
-        if let Some(error) = self.call.op.raised(step, status) {
+        if let Some(error) = self.call.op.raised(step, status, self.call.args) {
             self.call.context.status.raise(error)?;
             self.raised = true;
         }

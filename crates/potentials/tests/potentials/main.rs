@@ -1,19 +1,21 @@
 //! Pair potentials against plain sums over images, and against known energies of crystals.
 
+mod bonded;
 mod cases;
 #[path = "../../../../tests/common/mod.rs"]
 mod common;
+mod derivatives;
 mod exclusions;
 mod mixing;
 
 use cases::{CASES, CUTOFF, Case, Given, TAPER, ops};
 use common::numeric::{assert_close_rms, finite_difference, fourth_order_difference, rms};
-use common::systems::{SplitMix64, System};
+use common::systems::System;
 use madelung_core::Error;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::PairLoops;
 use madelung_core::backend::pool::Serial;
-use madelung_core::op::{Arg, Cotangent, Request};
+use madelung_core::op::Arg;
 use madelung_core::structure::Map;
 
 #[test]
@@ -90,58 +92,10 @@ fn derivatives_of_both_orders() {
         let given = Given::new(case, 2);
         let (batch, list) = (given.batch(), given.list());
         let types = Map::new(given.types.clone(), given.kinds).expect("a map");
-        let arrays = given.arrays(DType::F64);
-        let mut r = SplitMix64(7);
-        let mut random = |n: usize| (0..n).map(|_| r.uniform(-1.0, 1.0)).collect::<Vec<f64>>();
-        let u: Vec<Vec<f64>> = arrays.iter().map(|a| random(a.shape().iter().product())).collect();
+        let rest = [Arg::Zero, Arg::Structure(&batch), Arg::Real(1.0), Arg::Structure(&types)];
+        let rest = [&rest[..], &[Arg::Structure(&list), Arg::Real(CUTOFF), Arg::Real(TAPER)]].concat();
         for op in ops(case) {
-            let weights = random(if op.name.ends_with("_total") { 2 } else { given.types.len() });
-            let weights = Array::from_f64(DType::F64, &[weights.len()], &weights).expect("shapes fit");
-            let ask = |h: f64, directions: usize, backwards: bool| -> Vec<Vec<f64>> {
-                let moved: Vec<Array> = arrays
-                    .iter()
-                    .zip(&u)
-                    .map(|(a, u)| {
-                        let x: Vec<f64> = a.to_f64().unwrap().iter().zip(u).map(|(x, u)| x + h * u).collect();
-                        Array::from_f64(DType::F64, a.shape(), &x).expect("shapes fit")
-                    })
-                    .collect();
-                let along: Vec<Array> = arrays
-                    .iter()
-                    .zip(&u)
-                    .map(|(a, u)| Array::from_f64(DType::F64, a.shape(), u).expect("shapes fit"))
-                    .collect();
-                let mut args: Vec<Arg<'_>> = moved.iter().map(|a| Arg::Array(a.view())).collect();
-                args.extend([Arg::Zero, Arg::Structure(&batch), Arg::Real(1.0), Arg::Structure(&types)]);
-                args.extend([Arg::Structure(&list), Arg::Real(CUTOFF), Arg::Real(TAPER)]);
-                let mut direction = vec![None; args.len()];
-                for (d, a) in direction.iter_mut().zip(&along) {
-                    *d = Some(a.view());
-                }
-                let gradients: Vec<usize> = if backwards { (0..arrays.len()).collect() } else { vec![] };
-                let cotangents = [Some(Cotangent::Array(weights.view()))];
-                let request = Request {
-                    directions: &vec![direction.as_slice(); directions],
-                    cotangents: if backwards { &cotangents } else { &[] },
-                    gradients: &gradients,
-                    ..Request::default()
-                };
-                let done = op.evaluate(&madelung_cpu::context(), &args, &request).expect("a call");
-                done.values.iter().chain(&done.gradients).map(|a| a.to_f64().unwrap()).collect()
-            };
-            for (directions, backwards) in [(1, false), (2, false), (1, true)] {
-                let got = ask(0.0, directions, backwards);
-                for (k, got) in got.iter().enumerate() {
-                    let below = |h: f64| ask(h, directions - 1, backwards).swap_remove(k);
-                    let h = 1e-4;
-                    let [near, far] = [h, 2.0 * h].map(|h| {
-                        let (up, down) = (below(h), below(-h));
-                        up.iter().zip(down).map(|(a, b)| (a - b) / (2.0 * h)).collect::<Vec<f64>>()
-                    });
-                    let want: Vec<f64> = near.iter().zip(&far).map(|(a, b)| (4.0 * a - b) / 3.0).collect();
-                    assert_close_rms(got, &want, 1e-8, rms(&want));
-                }
-            }
+            derivatives::of_both_orders(&op, &given.arrays(DType::F64), &rest);
         }
     }
 }
