@@ -322,7 +322,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
                 image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
                 are closer than half of each height of the cell. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            pbc: (3,) or (B, 3) of bool, with a cell. None: all axes. An axis whose lattice vector is zero is open.
+                CUDA: An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -382,7 +383,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
                 image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
                 are closer than half of each height of the cell. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            pbc: (3,) or (B, 3) of bool, with a cell. None: all axes. An axis whose lattice vector is zero is open.
+                CUDA: An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -442,7 +444,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
                 image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
                 are closer than half of each height of the cell. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            pbc: (3,) or (B, 3) of bool, with a cell. None: all axes. An axis whose lattice vector is zero is open.
+                CUDA: An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -501,7 +504,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
                 image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
                 are closer than half of each height of the cell. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            pbc: (3,) or (B, 3) of bool, with a cell. None: all axes. An axis whose lattice vector is zero is open.
+                CUDA: An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -562,7 +566,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
                 image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
                 are closer than half of each height of the cell. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            pbc: (3,) or (B, 3) of bool, with a cell. None: all axes. An axis whose lattice vector is zero is open.
+                CUDA: An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -629,7 +634,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
                 image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
                 are closer than half of each height of the cell. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            pbc: (3,) or (B, 3) of bool, with a cell. None: all axes. An axis whose lattice vector is zero is open.
+                CUDA: An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
@@ -689,7 +695,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
                 image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
                 are closer than half of each height of the cell. None: no axis is periodic.
-            pbc: (3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero. CUDA: An array of NumPy.
+            pbc: (3,) or (B, 3) of bool, with a cell. None: all axes. An axis whose lattice vector is zero is open.
+                CUDA: An array of NumPy.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.

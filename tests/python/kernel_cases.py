@@ -290,6 +290,19 @@ def interpolated(
 
 
 @kernel
+def linked(
+    i: Atom,
+    x: Array[Vec3, Atom],
+    strength: Array[Real, Atom],
+    partner: Map[Atom, Atom],
+    energy: Out[Real, Atom],
+):
+    """Bonds between atoms and their partners, of which an atom may have many, or itself: gradients go to both."""
+    d = x[partner.of(i)] - x[i]
+    energy[i] = strength[i] * strength[partner.of(i)] * exp(-dot(d, d)) + strength[i] ** 2
+
+
+@kernel
 def on_waves(w: Wave, scale: Array[Real, System], mesh: Mesh[System, Node, Wave], counted: Out[Real, Wave]):
     """How many waves of the mesh each of its half spectrum stands for."""
     counted[w] = scale[mesh.system(w)] * mesh.count(w)
@@ -355,6 +368,10 @@ def _equivariant(
     total = np.zeros(mixing.shape[:-1])
     np.add.at(total, atoms, gates * vectors[..., 2:] * features[:, 3, None, None])
     return gates[..., :1] * s + gates[..., 1:] * vectors, total
+
+
+def _linked(x: Any, strength: Any, partner: Any) -> Any:
+    return strength * strength[partner] * np.exp(-((x[partner] - x) ** 2).sum(1)) + strength**2
 
 
 def _near(queries: Any, points: Any, weights: Any, pairs: Any) -> tuple[Any, Any]:
@@ -476,6 +493,12 @@ def cases() -> dict[str, Case]:
             {"queries": queries, "points": points, "weights": rng.normal(size=10)},
             {"pairs": between},
             _near,
+        ),
+        "linked": Case(
+            linked,
+            {"x": 0.5 * positions, "strength": rng.normal(size=n)},
+            {"partner": np.array([3, 3, 3, 3, 9, 4, *range(6, n)], np.int32)},
+            _linked,
         ),
         "within": Case(
             within,

@@ -167,6 +167,10 @@ def test_what_is_wrong_is_named(module: Any) -> None:
         bonds([[0, 1], [1, 2]], 3)
     with pytest.raises(errors, match="`atoms`"):
         bonds([[0, 1, 2]])
+    with pytest.raises((TypeError, *errors), match="`atoms`: expected integers"):
+        module.harmonic_bonds(array(r), array(np.zeros((1, 2))), array(np.ones(1)), array(np.ones(1)))
+    with pytest.raises(errors, match="`pbc`: expected None where there is no cell, got True"):
+        bonds([[0, 1]], pbc=True)
     one = array(np.ones(1))
     line, corner = array(np.array([[0, 1, 2]], np.int32)), array(np.array([[0, 1, 3]], np.int32))
     with pytest.raises(errors, match=r"`positions`: expected angles between 0° and 180°.*term 0: \[0, 1, 2\]"):

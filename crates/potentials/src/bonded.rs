@@ -117,7 +117,7 @@ macro_rules! bonded_term {
                 use crate::terms::nearest_image;
                 $($import)*
 
-                /// The energy of each term, in equal parts that of its atoms. Vectors are those to the nearest image.
+                /// The energy of each term, split equally between its atoms. Vectors are those to the nearest image.
                 #[kernel($($option,)? prefix($prefix), fast(positions), fast(positions, strain))]
                 fn energies(
                     p: Term,

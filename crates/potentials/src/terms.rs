@@ -149,6 +149,8 @@ pub(crate) fn degenerate(args: &[Arg<'_>], shape: Shape) -> Option<Error> {
     let maps = args.iter().filter_map(Arg::structure).filter_map(|s| s.array(SlotArray::MapOf).ok()?);
     let maps: Vec<_> = maps.map(|of| Some(of.to_i32("atoms").ok()?.into_owned())).collect::<Option<_>>()?;
     let (systems, columns) = maps.split_last()?;
+    // What the dtype's vectors do not tell from a line.
+    let rounding = if positions.dtype() == DType::F32 { 1e-6 } else { 1e-14 };
     let place = |a: i32| RowVector3::from_column_slice(&r[3 * a as usize..][..3]);
     (0..systems.len()).find_map(|p| {
         let s = systems[p] as usize;
@@ -167,7 +169,8 @@ pub(crate) fn degenerate(args: &[Arg<'_>], shape: Shape) -> Option<Error> {
         if vectors.iter().any(|v| v.norm() == 0.0) {
             return Some(Error::argument("positions", "bonded atoms that are apart", got()));
         }
-        let in_line = |w: &[RowVector3<f64>]| w[0].cross(&w[1]).norm() <= 1e-14 * w[0].norm() * w[1].norm();
+        let in_line =
+            |w: &[RowVector3<f64>]| w[0].cross(&w[1]).norm() <= rounding * w[0].norm() * w[1].norm();
         if matches!(shape, Shape::Angle | Shape::Dihedral) && vectors.windows(2).any(in_line) {
             let expected = match shape {
                 Shape::Angle => "angles between 0° and 180° (`cosine_angles` has those at 180°)",

@@ -21,7 +21,7 @@ _CELL = CELL.but(
 )
 _PBC = PBC.but(
     text=text(
-        "(3,) or (B, 3) of bool. None: the axes of a cell whose vectors are not zero.",
+        "(3,) or (B, 3) of bool, with a cell. None: all axes. An axis whose lattice vector is zero is open.",
         cuda="An array of NumPy.",
     )
 )
@@ -57,6 +57,8 @@ def bonded_term(name: str, said: str, atoms: str, width: int, **parameters: str)
         columns, systems = f.search("bonded_atoms", atoms.reshape((width * terms,)), width, idx, system.systems)
         columns = columns.reshape((width, terms))
         maps = [columns[k] for k in range(width)], systems.reshape((width, terms))[0]
+        if cell is None and pbc is not None:
+            check.refuse("pbc", "None where there is no cell", check.described(pbc))
         axes = f.axes("pbc", (cell is not None,) * 3 if pbc is None else pbc, system)
         return f.energies(name, system, tuple(reals), (*maps[0], maps[1], axes), wanted)
 

@@ -140,6 +140,7 @@ fn part(
         reductions: leak(of.reductions),
         scattered: leak(of.scattered),
         nodes: leak(of.nodes),
+        maps: leak(of.maps),
         added: leak(of.added),
         written: leak(of.written),
         loops: of.loops,

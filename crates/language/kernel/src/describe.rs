@@ -69,6 +69,8 @@ pub struct Part {
     pub scattered: Vec<usize>,
     /// Slots in `scattered` whose elements are nodes of a mesh, each with the slot of the mesh's shape.
     pub nodes: Vec<(usize, usize)>,
+    /// Slots in `scattered` that rows add to only at elements of maps, once for each map, with the slot of the map.
+    pub maps: Vec<(usize, usize)>,
     /// Slots that rows add to at elements of their own.
     pub added: Vec<usize>,
     /// Slots that are written.
@@ -182,6 +184,7 @@ fn part(source: &Source, name: String, part: &mirror::Part, clusters: Option<&Cl
         batch: layout.batch,
         scattered,
         nodes: layout.node_slots(),
+        maps: layout.map_slots(),
         added,
         written,
         loops: layout.loops,

@@ -19,6 +19,8 @@ pub struct Layout {
     /// Scattered arrays whose elements are the nodes of a mesh, each with the mesh: rows add to them in nests of loops over
     /// nodes alone.
     pub nodes: BTreeMap<Slot, ParamId>,
+    /// Arrays that rows add to only at elements that maps lead to, with these maps.
+    pub maps: BTreeMap<Slot, BTreeSet<ParamId>>,
     /// Arrays that rows add to at elements of their own, which must be zero before.
     pub added: BTreeSet<Slot>,
     /// Arrays that are written.
@@ -101,6 +103,14 @@ fn nodes(b: &Body) -> BTreeMap<Slot, ParamId> {
     }
     found.retain(|slot, _| !others.contains(slot));
     found
+}
+
+/// The map whose element a row is.
+fn map_of(b: &Body, row: Val) -> Option<ParamId> {
+    match b.op(row) {
+        Op::IndexOf { param, array: Array::MapOf, row } if *b.op(*row) == Op::Row => Some(*param),
+        _ => None,
+    }
 }
 
 /// Splines at one coordinate.
@@ -214,6 +224,7 @@ impl Layout {
         let b = &part.body;
         let (mut slots, mut reductions) = (BTreeSet::new(), BTreeSet::new());
         let (mut scattered, mut added, mut written) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut maps, mut elsewhere) = (BTreeMap::<Slot, BTreeSet<ParamId>>::new(), BTreeSet::new());
         let (mut places, mut loops, mut widths) = (false, false, BTreeSet::new());
         // The lists that loops over pairs go over, and whether by columns.
         let mut lists = HashMap::default();
@@ -235,6 +246,7 @@ impl Layout {
                 }
                 Stmt::Store { param, role, .. } => {
                     written.insert(Slot::new(param, Array::Values(role)));
+                    elsewhere.insert(Slot::new(param, Array::Values(role)));
                 }
                 Stmt::Write { param, .. } => {
                     slots.insert(Slot::new(param, Array::Values(Role::VALUE)));
@@ -256,6 +268,10 @@ impl Layout {
                             let slot = Slot::new(param, Array::Values(role));
                             let own = row.is_some_and(|r| matches!(b.op(r), Op::PairEntry(_)));
                             if own { &mut added } else { &mut scattered }.insert(slot);
+                            match row.and_then(|row| map_of(b, row)) {
+                                Some(map) => _ = maps.entry(slot).or_default().insert(map),
+                                None => _ = elsewhere.insert(slot),
+                            }
                             written.insert(slot);
                         }
                     }
@@ -285,6 +301,7 @@ impl Layout {
             }
         }
         slots.extend(&written);
+        maps.retain(|slot, _| !elsewhere.contains(slot));
         let batch = kernel.params.iter().position(|p| p.kind.rows_in_systems() == Some(part.index));
         // In order, one operation has one instruction.
         let (together, (fused, subtracted)) =
@@ -298,6 +315,7 @@ impl Layout {
             reductions: reductions.into_iter().collect(),
             nodes: nodes(b),
             scattered,
+            maps,
             added,
             written,
             places,
@@ -319,6 +337,15 @@ impl Layout {
             (self.slot(slot.param, slot.array), self.slot(*mesh, Array::MeshShape))
         };
         self.nodes.iter().map(slots).collect()
+    }
+
+    /// The slots of `maps`, once for each of their maps, with the slot of that map.
+    pub fn map_slots(&self) -> Vec<(usize, usize)> {
+        let slots = |(slot, maps): (&Slot, &BTreeSet<ParamId>)| {
+            let array = self.slot(slot.param, slot.array);
+            maps.iter().map(|map| (array, self.slot(*map, Array::MapOf))).collect::<Vec<_>>()
+        };
+        self.maps.iter().flat_map(slots).collect()
     }
 
     /// The position of an array among the pointers.

@@ -113,6 +113,8 @@ pub struct Part {
     pub added: &'static [usize],
     /// Slots in `scattered` whose elements are nodes of a mesh, each with the slot of the mesh's shape.
     pub nodes: &'static [(usize, usize)],
+    /// Slots in `scattered` that rows add to only at elements of maps, once for each map, with the slot of the map.
+    pub maps: &'static [(usize, usize)],
     /// Slots that are written.
     pub written: &'static [usize],
     /// Whether rows loop over data.

@@ -91,7 +91,7 @@ fn part_text(form: &Form, p: &Part, functions: &mut Functions) -> String {
     });
     format!(
         "rt::Part {{ index: {}, batch: {:?}, slots: &{:?}, reductions: &{:?}, scattered: &{:?}, nodes: &{:?}, \
-         added: &{:?}, written: &{:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: {run}, \
+         maps: &{:?}, added: &{:?}, written: &{:?}, loops: {}, planes: {:?}, places: {}, uniform: {}, run: {run}, \
          clusters: {clusters}, cuda: rt::Cuda {{ name: {:?}, text: {:?}, lanes: rt::Division::{:?}, \
          records: {} }} }},",
         p.index,
@@ -100,6 +100,7 @@ fn part_text(form: &Form, p: &Part, functions: &mut Functions) -> String {
         p.reductions,
         p.scattered,
         p.nodes,
+        p.maps,
         p.added,
         p.written,
         p.loops,

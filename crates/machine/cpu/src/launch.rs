@@ -7,7 +7,7 @@
 
 use crate::cluster_loop;
 use madelung_core::Result;
-use madelung_core::array::{Buffer, DType, DataMut};
+use madelung_core::array::{Buffer, DType, Data, DataMut};
 use madelung_core::backend::pool::{Pool, map_tasks, split_tasks};
 use madelung_core::backend::{Bound, Context, Launch, OutputArray};
 use madelung_core::runtime::{Elem, Entry, Isa, LaunchAbi, ParamKind, Role, SlotArray, StructureKind};
@@ -354,13 +354,16 @@ fn add_at(output: &mut OutputArray<'_>, at: usize, x: f64) {
     }
 }
 
-/// The lengths of the arrays that rows add to at each other's elements; none where it is not wanted.
-fn scattered_lens(launch: &Launch<'_>) -> Vec<Option<usize>> {
+/// The rows of the arrays that rows add to at each other's elements, and the length of a row; none where it is not wanted.
+fn scattered_sizes(launch: &Launch<'_>) -> Vec<Option<[usize; 2]>> {
     let len = |n: &usize| {
         let slot = launch.part.slots[*n];
         let SlotArray::Values(role) = slot.array else { return None };
         match launch.array(slot.param, role) {
-            Some(Bound::Output { array, .. }) => Some(array.shape().iter().product()),
+            Some(Bound::Output { array, .. }) => match array.shape() {
+                [rows, of_row @ ..] => Some([*rows, of_row.iter().product()]),
+                [] => Some([1, 1]),
+            },
             // Unwanted: the code adds to nothing.
             _ => None,
         }
@@ -393,7 +396,7 @@ fn by_planes(
     // Arrays that begin as zeros, and the numbers of a node.
     let mut clear = vec![];
     let planes = mesh.planes();
-    for (len, n) in scattered_lens(launch).into_iter().zip(part.scattered) {
+    for (size, n) in scattered_sizes(launch).into_iter().zip(part.scattered) {
         let mut sum: Option<Buffer<f64>> = None;
         all.0.pointers[*n] = match output_of(launch, *n) {
             Some(mut output) => match (output.adds, output.data_mut()) {
@@ -404,7 +407,7 @@ fn by_planes(
                     d.as_mut_ptr().cast()
                 }
                 _ => {
-                    let len = len.unwrap_or(0);
+                    let len = size.map_or(0, |[rows, of_row]| rows * of_row);
                     clear.push((*n, len / mesh.nodes().max(1)));
                     sum.insert(Buffer::room(len).0).as_mut_ptr().cast()
                 }
@@ -432,7 +435,7 @@ fn by_planes(
     });
     for (sum, slot) in sums.iter().zip(part.scattered) {
         if let Some(sum) = sum {
-            add_to_output(pool, launch, *slot, &[sum]);
+            add_to_output(pool, launch, *slot, &[(0, sum)]);
         }
     }
 }
@@ -443,8 +446,8 @@ fn output_of<'l>(launch: &'l mut Launch<'_>, slot: usize) -> Option<OutputArray<
     if let SlotArray::Values(role) = slot.array { launch.output(slot.param, role) } else { None }
 }
 
-/// Adds up `sums` into the array of a slot, where it is wanted.
-fn add_to_output(pool: &dyn Pool, launch: &mut Launch<'_>, slot: usize, sums: &[&[f64]]) {
+/// Adds up `sums`, each from an element on, into the array of a slot, where it is wanted.
+fn add_to_output(pool: &dyn Pool, launch: &mut Launch<'_>, slot: usize, sums: &[(usize, &[f64])]) {
     let Some(mut output) = output_of(launch, slot) else { return };
     match (output.adds, output.data_mut()) {
         (adds, Some(DataMut::F32(d))) => add_up(pool, d, sums, adds),
@@ -453,6 +456,28 @@ fn add_to_output(pool: &dyn Pool, launch: &mut Launch<'_>, slot: usize, sums: &[
     }
 }
 
+/// The elements that some rows of a launch add to, from the first to the last: those that maps lead to, or all of them
+/// where something else does.
+fn span(launch: &Launch<'_>, slot: usize, of: usize, chunks: &[Chunk]) -> std::ops::Range<usize> {
+    let part = launch.part;
+    let maps = part.maps.iter().filter(|(array, _)| *array == slot);
+    let maps = maps.map(|(_, map)| launch.integers(part.slots[*map].param, SlotArray::MapOf));
+    let mut ends = None;
+    for map in maps {
+        let Some(Data::I32(elements)) = map.as_ref().map(|view| view.data()) else { return 0..of };
+        let (first, last) = ends.get_or_insert((i32::MAX, i32::MIN));
+        for element in chunks.iter().flat_map(|(_, lo, hi)| &elements[*lo..*hi]) {
+            (*first, *last) = ((*first).min(*element), (*last).max(*element));
+        }
+    }
+    match ends {
+        None => 0..of,
+        Some((first, last)) if first > last => 0..0,
+        Some((first, last)) => first as usize..last as usize + 1,
+    }
+}
+
+/// A launch by pieces of each system, of which each has buffers for the span of the elements that its rows add to.
 fn scattered(
     pool: &dyn Pool,
     launch: &mut Launch<'_>,
@@ -462,19 +487,30 @@ fn scattered(
     segments: &[(usize, std::ops::Range<usize>)],
 ) {
     let part = launch.part;
-    let lens = scattered_lens(launch);
+    let sizes = scattered_sizes(launch);
     let sums = part.reductions.len();
+    let launched = &*launch;
     let pieces = map_tasks(pool, PIECES, |p| {
-        let mut buffers: Vec<Buffer<f64>> = lens.iter().map(|n| Buffer::zeros(n.unwrap_or(0))).collect();
-        let mut mine = shared.0;
-        let _scratch = scratch.open(&mut mine);
-        for ((buffer, len), slot) in buffers.iter_mut().zip(&lens).zip(part.scattered) {
-            mine.pointers[*slot] = len.map_or(std::ptr::null_mut(), |_| buffer.as_mut_ptr().cast());
-        }
         let chunks: Vec<Chunk> = segments
             .iter()
             .map(|(s, r)| (*s, r.start + r.len() * p / PIECES, r.start + r.len() * (p + 1) / PIECES))
             .collect();
+        let mut mine = shared.0;
+        let _scratch = scratch.open(&mut mine);
+        // Beside the elements that rows add to, buffers are room that nothing reads or writes.
+        let mut buffers: Vec<(std::ops::Range<usize>, Buffer<f64>)> = vec![];
+        for (size, slot) in sizes.iter().zip(part.scattered) {
+            let [rows, of_row] = size.unwrap_or([0, 0]);
+            let (mut buffer, are_zeros) = Buffer::<f64>::room(rows * of_row);
+            let elements = span(launched, *slot, rows, &chunks);
+            let elements = elements.start * of_row..elements.end * of_row;
+            if !are_zeros {
+                buffer[elements.clone()].fill(0.0);
+            }
+            mine.pointers[*slot] =
+                if size.is_some() { buffer.as_mut_ptr().cast() } else { std::ptr::null_mut() };
+            buffers.push((elements, buffer));
+        }
         let mut partials = vec![0.0; chunks.len() * sums];
         for (n, (_, lo, hi)) in chunks.iter().enumerate() {
             if_asked();
@@ -485,7 +521,9 @@ fn scattered(
         (buffers, chunks, partials)
     });
     for (n, slot) in part.scattered.iter().enumerate() {
-        let of_pieces: Vec<&[f64]> = pieces.iter().map(|(buffers, ..)| &buffers[n][..]).collect();
+        let of_pieces = pieces.iter().map(|(buffers, ..)| &buffers[n]);
+        let of_pieces: Vec<(usize, &[f64])> =
+            of_pieces.map(|(elements, sums)| (elements.start, &sums[elements.clone()])).collect();
         add_to_output(pool, launch, *slot, &of_pieces);
     }
     // System by system, piece by piece.
@@ -500,13 +538,21 @@ fn scattered(
     reduce(launch, &chunks, &partials);
 }
 
-/// The pieces' sums, in their order, to the array.
-fn add_up<T: Elem>(pool: &dyn Pool, array: &mut [T], pieces: &[&[f64]], adds: bool) {
+/// The pieces' sums, each from an element on, in their order, to the array.
+fn add_up<T: Elem>(pool: &dyn Pool, array: &mut [T], pieces: &[(usize, &[f64])], adds: bool) {
     let ends: Vec<usize> =
         (1..=array.len().div_ceil(ELEMENTS)).map(|c| array.len().min(c * ELEMENTS)).collect();
     split_tasks(pool, array, &ends, |c, part| {
-        for (at, x) in (c * ELEMENTS..).zip(part) {
-            let sum: f64 = pieces.iter().map(|p| p[at]).sum();
+        let from = c * ELEMENTS;
+        let mut sums = vec![0.0; part.len()];
+        for (first, piece) in pieces {
+            let (lo, hi) = (from.max(*first), (from + part.len()).min(first + piece.len()));
+            if lo < hi {
+                let of_piece = &piece[lo - first..hi - first];
+                sums[lo - from..hi - from].iter_mut().zip(of_piece).for_each(|(sum, x)| *sum += x);
+            }
+        }
+        for (x, sum) in part.iter_mut().zip(sums) {
             let before = if adds { x.to_f64() } else { 0.0 };
             *x = T::of_f64(before + sum);
         }

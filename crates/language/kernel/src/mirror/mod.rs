@@ -462,12 +462,12 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    /// Whether the array also gets contributions through a mesh, or through pairs that are not gathered.
+    /// Whether the array also gets contributions through a mesh, a map, or pairs that are not gathered.
     fn is_scattered(&self, param: ParamId, role: Role) -> bool {
         contributions(self.src, self.src.stmts()).any(|(p, r, row)| {
             let shared = match row {
                 Op::PairColumn(_) => self.partners == Partners::Scattered,
-                Op::MeshNode { .. } => true,
+                Op::MeshNode { .. } | Op::IndexOf { .. } => true,
                 _ => false,
             };
             (p, r) == (param, role) && shared
