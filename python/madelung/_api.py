@@ -332,7 +332,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
-            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
             of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
             where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
@@ -393,7 +393,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
-            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
             of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
             where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
@@ -454,7 +454,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
-            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
             of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
             where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
@@ -514,7 +514,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
-            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
             of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
             where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
@@ -576,7 +576,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
-            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
             of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
             where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
@@ -644,7 +644,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
-            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
             of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
             where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
@@ -705,7 +705,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
-            The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones
+            The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
             of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
             where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
@@ -716,6 +716,67 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         """
         return self._call(
             bonded.harmonic_impropers, stream, positions, atoms, stiffness, rest, cell, pbc, batch_idx, (prefactor,
+            energy_reduction, compute_forces, compute_virial),
+        )
+
+    @overload
+    def lennard_jones_pairs(
+        self, positions: ArrayLike, atoms: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom",
+        compute_forces: Literal[False] = False, compute_virial: Literal[False] = False, stream: Any = None,
+    ) -> Array: ...
+
+    @overload
+    def lennard_jones_pairs(
+        self, positions: ArrayLike, atoms: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> tuple[Array, ...]: ...
+
+    def lennard_jones_pairs(
+        self, positions: ArrayLike, atoms: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike,
+        cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
+        prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_virial: bool = False, stream: Any = None,
+    ) -> Array | tuple[Array, ...]:
+        """Lennard-Jones potentials of given pairs: 4ε[(σ/r)¹² − (σ/r)⁶], without a cutoff.
+
+        Those that force fields have between atoms three bonds apart (1-4), which `exclusions` leave out of
+        `lennard_jones`.
+
+        PyTorch, JAX: Differentiable twice in positions, cell and parameters, forces and virial once more.
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            atoms: (P, 2), the two atoms of each pair.
+            epsilon: (P,), the depth ε.
+            sigma: (P,), the length σ.
+            cell: (3, 3) or (B, 3, 3), rows are lattice vectors. The vector between two bonded atoms is then that to the
+                image whose components along the lattice vectors are nearest to zero: the nearest one wherever the two
+                are closer than half of each height of the cell. None: no axis is periodic.
+            pbc: (3,) or (B, 3) of bool, with a cell. None: all axes. An axis whose lattice vector is zero is open.
+                CUDA: An array of NumPy.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_virial: whether these are returned too.
+            stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
+
+        Returns:
+            The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
+            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
+            atom twice in a term, atoms of two systems, and bonded atoms on one point, with the term. JAX: What only the
+            kernel can see is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            bonded.lennard_jones_pairs, stream, positions, atoms, epsilon, sigma, cell, pbc, batch_idx, (prefactor,
             energy_reduction, compute_forces, compute_virial),
         )
 

@@ -24,18 +24,19 @@ from madelung import _arguments as check
 from madelung import numpy as _numpy
 from madelung._functions.potentials import TABLES
 from madelung._sums import METHODS, Method, Parameters, chosen, summed
+from madelung.forcefield import ForceField
 from madelung.numpy import EwaldParameters, NeighborList, Neighbors
 from madelung.units import EV_ANGSTROM
 
 try:
-    from ase import Atoms
+    from ase import Atoms, units
     from ase.calculators.calculator import Calculator, all_changes
     from ase.data import atomic_numbers, chemical_symbols
     from ase.stress import full_3x3_to_voigt_6_stress
 except ImportError:
     raise ImportError("madelung.ase needs ASE 3.23 or newer: pip install 'madelung[ase]'") from None
 
-__all__ = ["Madelung", "neighbor_list"]
+__all__ = ["ForceFieldCalculator", "Madelung", "neighbor_list"]
 
 Floats = npt.NDArray[np.float64]
 Potentials = dict[str, dict[str, dict[str, float]]]
@@ -304,6 +305,56 @@ class Madelung(Calculator):
         if self.parameters["potentials"]:
             reaches.append(self.parameters["potential_cutoff"])
         return _SkinList(max(reaches), self.parameters["skin"]) if reaches else None
+
+
+class ForceFieldCalculator(Calculator):
+    """The energy of a force field of molecules, with its derivatives, in eV and Å.
+
+    Properties: `energy` and `free_energy` (the same number) and `energies` (N,), a term's energy split equally between
+    its atoms; `forces` (N, 3), −∂E/∂r; `stress` (6,) of periodic atoms, +(1/V) ∂E/∂ε, as of `Madelung`.
+
+    Args:
+        field: a `madelung.forcefield.ForceField` in nm and kJ/mol, of `from_openmm`. With a cutoff all axes of the
+            atoms are periodic, without one none is.
+        skin: in Å. Neighbours within cutoff + skin are kept until an atom has moved by more than skin/2.
+    """
+
+    name = "madelung"
+    implemented_properties: ClassVar = ["energy", "free_energy", "energies", "forces", "stress"]
+    ignored_changes: ClassVar = {"initial_magmoms", "initial_charges"}
+
+    def __init__(self, field: ForceField, *, skin: float = 0.5) -> None:
+        super().__init__()
+        if not isinstance(field, ForceField):
+            check.refuse("field", "a madelung.forcefield.ForceField", check.described(field), TypeError)
+        self._field = field.in_units(10.0, units.kJ / units.mol)
+        cutoff = self._field.cutoff
+        self._pairs = None if cutoff is None else _SkinList(cutoff, _checked("skin", skin))
+
+    def calculate(
+        self,
+        atoms: Atoms | None = None,
+        properties: list[str] | tuple[str, ...] = ("energy",),
+        system_changes: list[str] = all_changes,
+    ) -> None:
+        """All properties at once: forces and stress come with the energy for little more."""
+        super().calculate(atoms, properties, system_changes)
+        atoms = self.atoms
+        is_periodic = self._pairs is not None
+        if len(atoms) != len(self._field.charges):
+            check.refuse("atoms", f"the {len(self._field.charges)} of the field", f"{len(atoms)} atoms")
+        if not (atoms.pbc == is_periodic).all():
+            check.refuse("atoms.pbc", "all axes periodic" if is_periodic else "no axis periodic", atoms.pbc.tolist())
+        positions, given = atoms.positions, {}
+        if is_periodic:
+            given = {"cell": atoms.cell.array, "neighbors": self._pairs.of(positions, atoms.cell.array, None)}
+        energies, forces, virial = self._field(
+            positions, **given, energy_reduction="atom", compute_forces=True, compute_virial=True
+        )
+        energy = float(energies.sum())
+        self.results = {"energy": energy, "free_energy": energy, "energies": energies, "forces": forces}
+        if is_periodic:
+            self.results["stress"] = full_3x3_to_voigt_6_stress(-virial / atoms.get_volume())
 
 
 class _Split:

@@ -29,6 +29,7 @@ TERMS: dict[str, tuple[int, list[tuple[float, float]]]] = {
     "periodic_dihedrals": (4, [(1.0, 20.0), (1.0, 4.0), (-np.pi, np.pi)]),
     "ryckaert_bellemans": (4, [(-10.0, 10.0)] * 6),
     "harmonic_impropers": (4, [(20.0, 200.0), (-np.pi, np.pi)]),
+    "lennard_jones_pairs": (2, [(0.1, 1.0), (0.09, 0.13)]),
 }
 
 
@@ -37,7 +38,9 @@ def forces() -> dict[str, tuple[Any, Callable[..., Any]]]:
     morse = openmm.CustomBondForce("D*(1-exp(-a*(r-r0)))^2")
     cosine = openmm.CustomAngleForce("0.5*k*(cos(theta)-cos(theta0))^2")
     improper = openmm.CustomTorsionForce(f"0.5*k*min(d, {2 * np.pi!r}-d)^2; d=abs(theta-theta0)")
-    for force, names in ((morse, "D a r0"), (cosine, "k theta0"), (improper, "k theta0")):
+    pairs = openmm.CustomBondForce("4*epsilon*((sigma/r)^12-(sigma/r)^6)")
+    of = {morse: "D a r0", cosine: "k theta0", improper: "k theta0", pairs: "epsilon sigma"}
+    for force, names in of.items():
         add = getattr(force, next(x for x in dir(force) if x.startswith("addPer") and x.endswith("Parameter")))
         for name in names.split():
             add(name)
@@ -54,6 +57,7 @@ def forces() -> dict[str, tuple[Any, Callable[..., Any]]]:
         ),
         "ryckaert_bellemans": (series, lambda atoms, *c: series.addTorsion(*atoms, *c)),
         "harmonic_impropers": (improper, lambda atoms, *p: improper.addTorsion(*atoms, p)),
+        "lennard_jones_pairs": (pairs, lambda atoms, *p: pairs.addBond(*atoms, p)),
     }
 
 

@@ -6,74 +6,6 @@ use madelung_core::op::{Constraint, Explain, Linear, Op};
 use madelung_core::runtime::Kernel;
 use std::sync::Arc;
 
-/// Functions of the distance of two atoms, the angle of three and the dihedral angle of four.
-pub mod formula {
-    madelung_core::kernels! {
-        /// Harmonic: ½k(x − x₀)², of a distance or an angle, with `stiffness` k and `rest` x₀.
-        #[func]
-        pub fn harmonic(x: Real, stiffness: Real, rest: Real) -> Real {
-            let d = x - rest;
-            0.5 * stiffness * d * d
-        }
-
-        /// Morse bond: D[1 − exp(−a(r − r₀))]², with `depth` D, `steepness` a and `rest` r₀ (Morse, Phys. Rev. 34, 57 (1929)).
-        #[func]
-        pub fn morse_bond(x: Real, depth: Real, steepness: Real, rest: Real) -> Real {
-            let y = 1.0 - exp(steepness * (rest - x));
-            depth * y * y
-        }
-
-        /// Harmonic in the cosine of an angle: ½k(cos θ − cos θ₀)² of cos θ, with `stiffness` k and `rest` θ₀.
-        #[func]
-        pub fn cosine(x: Real, stiffness: Real, rest: Real) -> Real {
-            let d = x - cos(rest);
-            0.5 * stiffness * d * d
-        }
-
-        /// Periodic: k[1 + cos(nφ − φ₀)], with `stiffness` k, `periodicity` n and `phase` φ₀.
-        #[func]
-        pub fn periodic(x: Real, stiffness: Real, periodicity: Real, phase: Real) -> Real {
-            stiffness * (1.0 + cos(periodicity * x - phase))
-        }
-
-        /// Ryckaert–Bellemans: Σₙ Cₙ cosⁿ ψ, n = 0 to 5, with ψ = φ − π (Ryckaert and Bellemans, Chem. Phys. Lett. 30, 123
-        /// (1975)).
-        #[func]
-        pub fn ryckaert_bellemans(x: Real, c0: Real, c1: Real, c2: Real, c3: Real, c4: Real, c5: Real) -> Real {
-            let y = -cos(x);
-            c0 + y * (c1 + y * (c2 + y * (c3 + y * (c4 + y * c5))))
-        }
-
-        /// Harmonic in a dihedral angle: ½k(φ − φ₀)², with the difference in [−π, π], `stiffness` k and `rest` φ₀.
-        #[func]
-        pub fn improper(x: Real, stiffness: Real, rest: Real) -> Real {
-            let turns = (x - rest) / (2.0 * PI);
-            let d = 2.0 * PI * (turns - nearest(turns));
-            0.5 * stiffness * d * d
-        }
-
-        /// The angle at the middle one of three atoms, between the vectors to both others, from 0 to π.
-        #[func]
-        pub(crate) fn angle(u: Vec3, v: Vec3) -> Real {
-            atan2(length(cross(u, v)), dot(u, v))
-        }
-
-        /// The cosine of that angle.
-        #[func]
-        pub(crate) fn angle_cosine(u: Vec3, v: Vec3) -> Real {
-            dot(u, v) / (length(u) * length(v))
-        }
-
-        /// The dihedral angle of four atoms from the vectors u, v, w of each to the next: 0 where the outer two are on one
-        /// side, positive for a right-handed screw (IUPAC; Blondel and Karplus, J. Comput. Chem. 17, 1132 (1996)).
-        #[func]
-        pub(crate) fn dihedral(u: Vec3, v: Vec3, w: Vec3) -> Real {
-            let n = cross(v, w);
-            atan2(length(v) * dot(u, n), dot(cross(u, v), n))
-        }
-    }
-}
-
 /// The kernel of a bonded term, made of its formula and the coordinate that it is a function of: the distance of two atoms,
 /// the angle of three or its cosine, or the dihedral angle of four. Its atoms have equal parts of its energy. Rare terms
 /// have no machine code, `(interpreted)`.
@@ -89,19 +21,19 @@ macro_rules! bonded_term {
     };
     (@angle $($rest:tt)+) => {
         bonded_term! {
-            @kernel Angle, 1.0 / 3.0, [use crate::bonded::formula::angle;] [angle(ba, bc)]
+            @kernel Angle, 1.0 / 3.0, [use crate::formula::angle;] [angle(ba, bc)]
             [a b c] [ba: b -> a, bc: b -> c] $($rest)+
         }
     };
     (@angle_cosine $($rest:tt)+) => {
         bonded_term! {
-            @kernel AngleCosine, 1.0 / 3.0, [use crate::bonded::formula::angle_cosine;] [angle_cosine(ba, bc)]
+            @kernel AngleCosine, 1.0 / 3.0, [use crate::formula::angle_cosine;] [angle_cosine(ba, bc)]
             [a b c] [ba: b -> a, bc: b -> c] $($rest)+
         }
     };
     (@dihedral $($rest:tt)+) => {
         bonded_term! {
-            @kernel Dihedral, 0.25, [use crate::bonded::formula::dihedral;] [dihedral(ab, bc, cd)]
+            @kernel Dihedral, 0.25, [use crate::formula::dihedral;] [dihedral(ab, bc, cd)]
             [a b c d] [ab: a -> b, bc: b -> c, cd: c -> d] $($rest)+
         }
     };
@@ -113,7 +45,7 @@ macro_rules! bonded_term {
         $(#[$attribute])*
         pub static $name: BondedTerm = {
             madelung_core::kernels! {
-                use crate::bonded::formula::$formula as formula;
+                use crate::formula::$formula as formula;
                 use crate::terms::nearest_image;
                 $($import)*
 
@@ -154,46 +86,52 @@ macro_rules! bonded_term {
 }
 
 bonded_term! {
-    /// Harmonic bonds: [`formula::harmonic`] of the distance.
+    /// Harmonic bonds: [`crate::formula::harmonic`] of the distance.
     HARMONIC_BONDS: harmonic_bonds = harmonic[stiffness, rest] of distance;
 }
 
 bonded_term! {
-    /// Morse's bonds: [`formula::morse_bond`].
+    /// Morse's bonds: [`crate::formula::morse_bond`].
     MORSE_BONDS: morse_bonds(interpreted) = morse_bond[depth, steepness, rest] of distance;
 }
 
 bonded_term! {
-    /// Harmonic angles: [`formula::harmonic`] of the angle.
+    /// Harmonic angles: [`crate::formula::harmonic`] of the angle.
     HARMONIC_ANGLES: harmonic_angles = harmonic[stiffness, rest] of angle;
 }
 
 bonded_term! {
-    /// Angles harmonic in the cosine: [`formula::cosine`].
+    /// Angles harmonic in the cosine: [`crate::formula::cosine`].
     COSINE_ANGLES: cosine_angles(interpreted) = cosine[stiffness, rest] of angle_cosine;
 }
 
 bonded_term! {
-    /// Periodic dihedrals: [`formula::periodic`].
+    /// Periodic dihedrals: [`crate::formula::periodic`].
     PERIODIC_DIHEDRALS: periodic_dihedrals = periodic[stiffness, periodicity, phase] of dihedral;
 }
 
 bonded_term! {
-    /// Ryckaert–Bellemans dihedrals: [`formula::ryckaert_bellemans`].
+    /// Ryckaert–Bellemans dihedrals: [`crate::formula::ryckaert_bellemans`].
     RYCKAERT_BELLEMANS: ryckaert_bellemans = ryckaert_bellemans[c0, c1, c2, c3, c4, c5] of dihedral;
 }
 
 bonded_term! {
-    /// Harmonic improper dihedrals: [`formula::improper`].
+    /// Harmonic improper dihedrals: [`crate::formula::improper`].
     HARMONIC_IMPROPERS: harmonic_impropers(interpreted) = improper[stiffness, rest] of dihedral;
 }
 
+bonded_term! {
+    /// Lennard-Jones potentials of given pairs, those that force fields have between atoms three bonds apart.
+    LENNARD_JONES_PAIRS: lennard_jones_pairs(interpreted) = lennard_jones[epsilon, sigma] of distance;
+}
+
 /// All bonded terms.
-pub const BONDED: [&BondedTerm; 7] = [
+pub const BONDED: [&BondedTerm; 8] = [
     &COSINE_ANGLES,
     &HARMONIC_ANGLES,
     &HARMONIC_BONDS,
     &HARMONIC_IMPROPERS,
+    &LENNARD_JONES_PAIRS,
     &MORSE_BONDS,
     &PERIODIC_DIHEDRALS,
     &RYCKAERT_BELLEMANS,

@@ -1,4 +1,4 @@
-//! The energy of a pair at distance r, and the taper. Kernels of other crates can import the functions, with their
+//! The energy of a pair at distance r, the taper, and the energies of bonded terms. Kernels of other crates can import the functions, with their
 //! derivatives: `use madelung_potentials::formula::lennard_jones;` at the head of a `kernels!` block.
 
 madelung_core::kernels! {
@@ -86,5 +86,71 @@ madelung_core::kernels! {
     #[func]
     pub fn taper_factor(x: Real) -> Real {
         1.0 - x * x * x * (10.0 - x * (15.0 - 6.0 * x))
+    }
+}
+
+// Bonded terms: functions of the distance of two atoms, the angle of three and the dihedral angle of four.
+madelung_core::kernels! {
+    /// Harmonic: ½k(x − x₀)², of a distance or an angle, with `stiffness` k and `rest` x₀.
+    #[func]
+    pub fn harmonic(x: Real, stiffness: Real, rest: Real) -> Real {
+        let d = x - rest;
+        0.5 * stiffness * d * d
+    }
+
+    /// Morse bond: D[1 − exp(−a(r − r₀))]², with `depth` D, `steepness` a and `rest` r₀ (Morse, Phys. Rev. 34, 57 (1929)).
+    #[func]
+    pub fn morse_bond(x: Real, depth: Real, steepness: Real, rest: Real) -> Real {
+        let y = 1.0 - exp(steepness * (rest - x));
+        depth * y * y
+    }
+
+    /// Harmonic in the cosine of an angle: ½k(cos θ − cos θ₀)² of cos θ, with `stiffness` k and `rest` θ₀.
+    #[func]
+    pub fn cosine(x: Real, stiffness: Real, rest: Real) -> Real {
+        let d = x - cos(rest);
+        0.5 * stiffness * d * d
+    }
+
+    /// Periodic: k[1 + cos(nφ − φ₀)], with `stiffness` k, `periodicity` n and `phase` φ₀.
+    #[func]
+    pub fn periodic(x: Real, stiffness: Real, periodicity: Real, phase: Real) -> Real {
+        stiffness * (1.0 + cos(periodicity * x - phase))
+    }
+
+    /// Ryckaert–Bellemans: Σₙ Cₙ cosⁿ ψ, n = 0 to 5, with ψ = φ − π (Ryckaert and Bellemans, Chem. Phys. Lett. 30, 123
+    /// (1975)).
+    #[func]
+    pub fn ryckaert_bellemans(x: Real, c0: Real, c1: Real, c2: Real, c3: Real, c4: Real, c5: Real) -> Real {
+        let y = -cos(x);
+        c0 + y * (c1 + y * (c2 + y * (c3 + y * (c4 + y * c5))))
+    }
+
+    /// Harmonic in a dihedral angle: ½k(φ − φ₀)², with the difference in [−π, π], `stiffness` k and `rest` φ₀.
+    #[func]
+    pub fn improper(x: Real, stiffness: Real, rest: Real) -> Real {
+        let turns = (x - rest) / (2.0 * PI);
+        let d = 2.0 * PI * (turns - nearest(turns));
+        0.5 * stiffness * d * d
+    }
+
+    /// The angle at the middle one of three atoms, between the vectors to both others, from 0 to π.
+    #[func]
+    pub(crate) fn angle(u: Vec3, v: Vec3) -> Real {
+        atan2(length(cross(u, v)), dot(u, v))
+    }
+
+    /// The cosine of that angle.
+    #[func]
+    pub(crate) fn angle_cosine(u: Vec3, v: Vec3) -> Real {
+        dot(u, v) / (length(u) * length(v))
+    }
+
+    /// The dihedral angle of four atoms from the vectors u, v, w of each to the next: 0 where the outer two are on one
+    /// side, positive for a right-handed screw (IUPAC; Blondel and Karplus, J. Comput. Chem. 17, 1132 (1996)).
+    #[func]
+    pub(crate) fn dihedral(u: Vec3, v: Vec3, w: Vec3) -> Real {
+        let n = cross(v, w);
+        atan2(length(v) * dot(u, n), dot(cross(u, v), n))
     }
 }

@@ -31,7 +31,7 @@ _ERRORS = text(
     jax="What only the kernel can see is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.",
 )
 _RETURNS = text(
-    "The energies, (N,) or (B,), a term's energy in equal parts that of its atoms, followed by the requested ones of: "
+    "The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones of: "
     "forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)), where E is "
     "the sum of the energies. A single array comes unwrapped, several as a tuple."
 )
@@ -176,4 +176,16 @@ harmonic_impropers = bonded_term(
     4,
     stiffness="the energy k.",
     rest="the angle φ₀, in radians.",
+)
+
+lennard_jones_pairs = bonded_term(
+    "lennard_jones_pairs",
+    """Lennard-Jones potentials of given pairs: 4ε[(σ/r)¹² − (σ/r)⁶], without a cutoff.
+
+    Those that force fields have between atoms three bonds apart (1-4), which `exclusions` leave out of `lennard_jones`.
+    """,
+    "the two atoms of each pair.",
+    2,
+    epsilon="the depth ε.",
+    sigma="the length σ.",
 )

@@ -32,6 +32,7 @@ __all__ = [
     "latent_ewald",
     "latent_ewald_lists",
     "lennard_jones",
+    "lennard_jones_pairs",
     "mie",
     "morse",
     "morse_bonds",
@@ -79,6 +80,7 @@ knn_aggregate = bound.knn_aggregate
 latent_ewald = bound.latent_ewald
 latent_ewald_lists = bound.latent_ewald_lists
 lennard_jones = bound.lennard_jones
+lennard_jones_pairs = bound.lennard_jones_pairs
 mie = bound.mie
 morse = bound.morse
 morse_bonds = bound.morse_bonds

@@ -31,7 +31,7 @@ const OF_ONE_MACRO: [&[&str]; 4] = [
         "yukawa",
         "zbl",
     ],
-    &["harmonic_bonds", "morse_bonds"],
+    &["harmonic_bonds", "lennard_jones_pairs", "morse_bonds"],
     &["harmonic_angles", "cosine_angles"],
     &["periodic_dihedrals", "harmonic_impropers", "ryckaert_bellemans"],
 ];

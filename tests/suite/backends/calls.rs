@@ -44,7 +44,7 @@ const PARAMETERS: [(&str, f64); 15] = [
 /// What mixing rules take of each type, and about what it is.
 const OF_TYPES: [(&str, f64); 2] = [("epsilon", 0.6), ("sigma", 0.8)];
 /// Parameters of bonded terms, and about what they are.
-const OF_TERMS: [(&str, f64); 12] = [
+const OF_TERMS: [(&str, f64); 14] = [
     ("c0", 0.9),
     ("c1", -0.4),
     ("c2", 0.3),
@@ -52,9 +52,11 @@ const OF_TERMS: [(&str, f64); 12] = [
     ("c4", -0.2),
     ("c5", 0.5),
     ("depth", 1.0),
+    ("epsilon", 0.7),
     ("periodicity", 2.0),
     ("phase", 0.4),
     ("rest", 1.6),
+    ("sigma", 1.2),
     ("steepness", 0.7),
     ("stiffness", 1.2),
 ];

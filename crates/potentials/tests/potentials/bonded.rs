@@ -52,6 +52,13 @@ type Plain = (fn(&[V], &[f64]) -> f64, &'static [(f64, f64)]);
 fn plain(term: &BondedTerm) -> Plain {
     match term.name {
         "harmonic_bonds" => (|r, p| 0.5 * p[0] * (distance(r) - p[1]).powi(2), &[(1.0, 3.0), (0.9, 1.4)]),
+        "lennard_jones_pairs" => (
+            |r, p| {
+                let s = (p[1] / distance(r)).powi(6);
+                4.0 * p[0] * (s * s - s)
+            },
+            &[(1.0, 3.0), (0.8, 1.2)],
+        ),
         "morse_bonds" => (
             |r, p| p[0] * (1.0 - (-p[1] * (distance(r) - p[2])).exp()).powi(2),
             &[(1.0, 3.0), (0.8, 2.0), (0.9, 1.4)],

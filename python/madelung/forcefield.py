@@ -1,0 +1,382 @@
+"""Force fields of molecules: charges, Lennard-Jones potentials, exclusions and bonded terms as one object.
+
+```python
+from openmm.app import ForceField, PDBFile, PME
+from madelung.forcefield import from_openmm
+
+pdb = PDBFile("water.pdb")
+system = ForceField("amber14/tip3p.xml").createSystem(pdb.topology, nonbondedMethod=PME)
+field = from_openmm(system)
+energy, forces = field(positions, cell, compute_forces=True)
+```
+
+OpenMM reads the force fields of AMBER, CHARMM and GROMACS and its own; what it has made of them is read here. Lengths
+are in nm, energies in kJ/mol, until `in_units` gives the same field in others. A call computes in the library of its
+positions: NumPy, PyTorch or JAX.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from madelung import _arguments as check
+
+__all__ = ["ForceField", "Terms", "from_openmm"]
+
+# e²/4πε₀ in kJ nm/mol, of CODATA 2018, as OpenMM has it.
+COULOMB = 138.93545764438198
+
+# Radius of a list of all pairs, in the unit of lengths.
+_ALL = 1e6
+
+# Powers of energy and length in the units of the parameters of bonded terms.
+_DIMENSIONS: dict[str, dict[str, tuple[int, int]]] = {
+    "harmonic_bonds": {"stiffness": (1, -2), "rest": (0, 1)},
+    "harmonic_angles": {"stiffness": (1, 0), "rest": (0, 0)},
+    "periodic_dihedrals": {"stiffness": (1, 0), "periodicity": (0, 0), "phase": (0, 0)},
+    "ryckaert_bellemans": {f"c{n}": (1, 0) for n in range(6)},
+    "lennard_jones_pairs": {"epsilon": (1, 0), "sigma": (0, 1)},
+}
+
+# Forces of OpenMM that have no energy.
+_WITHOUT_ENERGY = ("AndersenThermostat", "CMMotionRemover", "MonteCarloAnisotropicBarostat", "MonteCarloBarostat")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Bonded terms of one function of `madelung.numpy`: its name, atoms (P, n) and parameters (P,), by their names."""
+
+    function: str
+    atoms: Any
+    parameters: dict[str, Any]
+
+
+def _library_of(positions: Any) -> tuple[ModuleType, Callable[[Any], Any]]:
+    """The namespace of the library that has made an array, and its arrays of those of NumPy: of one dtype, if real."""
+    torch, jax = (sys.modules.get(name) for name in ("torch", "jax"))
+    if torch is not None and isinstance(positions, torch.Tensor):
+        like = {"dtype": positions.dtype, "device": positions.device}
+        integers = like | {"dtype": torch.int32}
+        return import_module("madelung.torch"), lambda x: torch.as_tensor(x, **(like if _is_real(x) else integers))
+    if jax is not None and isinstance(positions, jax.Array):
+        return import_module("madelung.jax"), lambda x: jax.numpy.asarray(x, positions.dtype if _is_real(x) else None)
+    dtype = check.reals("positions", positions, ("N", 3)).dtype
+    return import_module("madelung.numpy"), lambda x: x.astype(dtype) if _is_real(x) else x
+
+
+def _is_real(x: np.ndarray) -> bool:
+    return x.dtype.kind == "f"
+
+
+@dataclass(frozen=True)
+class ForceField:
+    """A force field of one system, whose call gives its energy, forces and virial.
+
+    Arrays may be replaced (`dataclasses.replace`) by others of the same shape, by tensors that require gradients too.
+    """
+
+    charges: Any
+    """(N,), in elementary charges."""
+    types: Any
+    """(N,) int32, the type of each atom."""
+    epsilon: Any
+    """(K, K), the depths of the Lennard-Jones potentials of two types."""
+    sigma: Any
+    """(K, K), their lengths."""
+    excluded: Any
+    """(P, 2) int32, the pairs that neither sum has but for the factors of their charges."""
+    factors: Any
+    """(P,), by which the Coulomb energy of these pairs is multiplied; 0 leaves a pair out."""
+    terms: tuple[Terms, ...]
+    """The bonded terms, Lennard-Jones potentials of excluded pairs (1-4) among them."""
+    cutoff: float | None
+    """Radius of the sums over pairs; None: over all pairs, without periodic axes."""
+    switch: float | None = None
+    """Distance from which on Lennard-Jones potentials are tapered to 0 at the cutoff; None: cut off there."""
+    tail: bool = False
+    """Whether the mean energy of Lennard-Jones pairs beyond the cutoff is added."""
+    accuracy: float = 5e-4
+    """Target for the Ewald sum, as `madelung.numpy.particle_mesh_ewald` takes it."""
+    coulomb: float = COULOMB
+    """e²/4πε₀ in the units of the field."""
+    constraints: Any = field(default_factory=lambda: np.zeros((0, 2), np.int32))
+    """(C, 2) int32, pairs whose distance is constrained, which have no energy."""
+
+    def __call__(
+        self,
+        positions: Any,
+        cell: Any = None,
+        *,
+        neighbors: Any = None,
+        energy_reduction: Literal["atom", "system"] = "system",
+        compute_forces: bool = False,
+        compute_virial: bool = False,
+    ) -> Any:
+        """The energy, and what else is asked for.
+
+        Args:
+            positions: (N, 3), an array of NumPy, PyTorch or JAX, of float32 or float64.
+            cell: (3, 3), rows are lattice vectors; of a field with a cutoff. The shortest height is at least twice it.
+            neighbors: a list of `find_neighbors` or `NeighborList` for the cutoff or a longer one. None: found in this
+                call, which graphs and `jit` cannot.
+            energy_reduction: "system", (1,), or "atom", (N,).
+            compute_forces: whether forces (N, 3), −∂E/∂r, follow.
+            compute_virial: whether the virial (3, 3), −∂E/∂ε, follows.
+
+        Returns:
+            The energy, or a tuple of it and the others.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
+        """
+        module, array = _library_of(positions)
+        own = self._in(array)
+        if (cell is None) != (self.cutoff is None):
+            expected = (
+                "None, as the field has no cutoff" if self.cutoff is None else "a cell, as the field has a cutoff"
+            )
+            check.refuse("cell", expected, check.described(cell))
+        wanted = {
+            "energy_reduction": energy_reduction,
+            "compute_forces": compute_forces,
+            "compute_virial": compute_virial,
+        }
+        cutoff = _ALL if self.cutoff is None else self.cutoff
+        if neighbors is None:
+            neighbors = module.find_neighbors(positions, cutoff, cell)
+        found = [own._charged(module, positions, cell, neighbors, wanted)]
+        pairs = {"neighbors": neighbors, "taper": cutoff if self.switch is None else self.switch}
+        if self.epsilon.any():
+            exclusions = None if len(self.excluded) == 0 else self.excluded
+            given = (positions, own.types, own.epsilon, own.sigma, cutoff, cell)
+            found.append(module.lennard_jones(*given, exclusions=exclusions, **pairs, **wanted))
+        for terms in own.terms:
+            function = getattr(module, terms.function)
+            found.append(function(positions, terms.atoms, *terms.parameters.values(), cell, **wanted))
+        if self.tail and cell is not None:
+            found.append(own._beyond(positions, cell, array, wanted))
+        if not (compute_forces or compute_virial):
+            return sum(found[1:], found[0])
+        return tuple(sum(of[1:], of[0]) for of in zip(*found))
+
+    def in_units(self, length: float, energy: float) -> ForceField:
+        """Force field in other units: `length` of them are one of the present ones, and `energy` of the energies.
+
+        From nm and kJ/mol to Å and eV: `field.in_units(10.0, kJ / mol)` with `kJ` and `mol` of `ase.units`.
+        """
+        check.positive("length", length)
+        check.positive("energy", energy)
+
+        def of_terms(terms: Terms) -> Terms:
+            scales = {x: energy**a * length**b for x, (a, b) in _DIMENSIONS[terms.function].items()}
+            return replace(terms, parameters={x: array * scales[x] for x, array in terms.parameters.items()})
+
+        return replace(
+            self,
+            epsilon=self.epsilon * energy,
+            sigma=self.sigma * length,
+            terms=tuple(map(of_terms, self.terms)),
+            cutoff=None if self.cutoff is None else self.cutoff * length,
+            switch=None if self.switch is None else self.switch * length,
+            coulomb=self.coulomb * energy * length,
+        )
+
+    def _in(self, array: Callable[[Any], Any]) -> ForceField:
+        """The field with the arrays of a library; those that it has already stay."""
+
+        def of(x: Any) -> Any:
+            return array(x) if isinstance(x, np.ndarray) else x
+
+        arrays = {f.name: of(getattr(self, f.name)) for f in fields(self) if f.name not in ("terms", "constraints")}
+        terms = [
+            replace(t, atoms=of(t.atoms), parameters={x: of(p) for x, p in t.parameters.items()}) for t in self.terms
+        ]
+        return replace(self, **arrays, terms=tuple(terms))
+
+    def _charged(self, module: ModuleType, r: Any, cell: Any, neighbors: Any, wanted: dict[str, Any]) -> Any:
+        """The Coulomb energy and what else is asked for."""
+        excluded = {} if len(self.excluded) == 0 else {"exclusions": (self.excluded, self.factors)}
+        given = {"prefactor": self.coulomb, **excluded, **wanted}
+        if self.cutoff is None:
+            return module.coulomb(r, self.charges, **given)
+        chosen = {"cutoff": self.cutoff, "accuracy": self.accuracy, "neighbors": neighbors}
+        return module.particle_mesh_ewald(r, self.charges, cell, **chosen, **given)
+
+    def _beyond(self, r: Any, h: Any, array: Callable[[Any], Any], wanted: dict[str, Any]) -> Any:
+        """The mean energy of Lennard-Jones pairs beyond the cutoff, and below it of what a taper takes away: C/V, equal
+        in all atoms, and its virial, C/V along each axis.
+
+        C = 8πN² ⟨ε(σ¹²J₁₂ − σ⁶J₆)⟩ over the pairs of all atoms, each with itself too, with Jₙ = ∫ (1 − S) r²⁻ⁿ dr,
+        where the taper S is 0 beyond the cutoff (Shirts et al., J. Phys. Chem. B 111, 13052 (2007)).
+        """
+        end, n = self.cutoff, len(self.charges)
+        begin = end if self.switch is None else self.switch
+        x, weights = np.polynomial.legendre.leggauss(32)
+        at = 0.5 * (begin + end) + 0.5 * (end - begin) * x
+        y = (at - begin) / ((end - begin) or 1.0)
+        taken = 0.5 * (end - begin) * weights * y**3 * (10.0 + y * (6.0 * y - 15.0))
+        beyond = {m: end ** (3 - m) / (m - 3) + float((taken * at ** (2 - m)).sum()) for m in (6, 12)}
+        counts = np.bincount(np.asarray(self.types), minlength=len(self.epsilon)).astype(np.float64)
+        share = (np.outer(counts, counts) + np.diag(counts)) / (n * (n + 1))
+        s6 = self.sigma**6
+        mean = array(share) * self.epsilon * s6 * (beyond[12] * s6 - beyond[6])
+        minors = [h[1, i] * h[2, j] - h[1, j] * h[2, i] for i, j in ((1, 2), (2, 0), (0, 1))]
+        volume = abs(sum(h[0, k] * minor for k, minor in enumerate(minors)))
+        energy = 8.0 * np.pi * n**2 * mean.sum() / volume
+        of_atoms = energy / n + 0.0 * r[:, 0] if wanted["energy_reduction"] == "atom" else energy.reshape(1)
+        results = [of_atoms]
+        if wanted["compute_forces"]:
+            results.append(0.0 * r)
+        if wanted["compute_virial"]:
+            results.append(energy * array(np.eye(3)))
+        return tuple(results) if len(results) > 1 else of_atoms
+
+
+def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
+    """The force field of a `System` of OpenMM: that of AMBER, CHARMM, GROMACS or XML files, as its readers make it.
+
+    Args:
+        system: an `openmm.System` with at most one `NonbondedForce` (without cutoff, or with Ewald's sum or PME), and
+            any number of harmonic bonds and angles, periodic and Ryckaert–Bellemans torsions. Molecules may be whole or
+            wrapped: bonded atoms are nearest images.
+        leave_out: names of forces, `"CMAPTorsionForce"`, whose energies the field lacks.
+
+    Returns:
+        The field, in nm, kJ/mol and elementary charges. Constraints have no energy, and stand in it.
+
+    Raises:
+        TypeError, ValueError: For a force that there is no function for, with its name: none is dropped; for charges or
+            potentials of a pair that no factor makes; for virtual sites.
+    """
+    try:
+        import openmm
+    except ImportError:
+        raise ImportError("madelung.forcefield.from_openmm needs OpenMM: pip install openmm") from None
+    if not isinstance(system, openmm.System):
+        check.refuse("system", "an openmm.System", check.described(system), TypeError)
+    n = system.getNumParticles()
+    for i in range(n):
+        if system.isVirtualSite(i):
+            check.refuse("system", "atoms without virtual sites", f"one at {i}")
+    readers = {
+        "HarmonicBondForce": _bonds,
+        "HarmonicAngleForce": _angles,
+        "PeriodicTorsionForce": _dihedrals,
+        "RBTorsionForce": _ryckaert_bellemans,
+    }
+    terms, nonbonded = [], []
+    for force in system.getForces():
+        name = type(force).__name__
+        if name in leave_out or name in _WITHOUT_ENERGY:
+            continue
+        if name == "NonbondedForce":
+            nonbonded.append(force)
+        elif name in readers:
+            terms += readers[name](force)
+        else:
+            check.refuse("system", "forces that there are functions for, or `leave_out` with their names", name)
+    if len(nonbonded) > 1:
+        check.refuse("system", "one NonbondedForce", f"{len(nonbonded)} of them")
+    pairs = [system.getConstraintParameters(k)[:2] for k in range(system.getNumConstraints())]
+    constraints = np.array(pairs, np.int32).reshape(-1, 2)
+    of_pairs = _pairs(nonbonded[0]) if nonbonded else _no_pairs(n)
+    terms += of_pairs.pop("terms")
+    return ForceField(**of_pairs, terms=tuple(t for t in terms if len(t.atoms)), constraints=constraints)
+
+
+def _number(x: Any) -> float:
+    """A quantity in OpenMM's units: nm, kJ/mol, rad, elementary charges."""
+    from openmm import unit
+
+    return float(x.value_in_unit_system(unit.md_unit_system)) if unit.is_quantity(x) else float(x)
+
+
+def _terms(function: str, width: int, rows: Iterable[tuple[Any, ...]]) -> Terms:
+    """Terms from rows of atoms and parameters, in the order of the function."""
+    rows = list(rows)
+    atoms = np.array([row[:width] for row in rows], np.int32).reshape(-1, width)
+    names = list(_DIMENSIONS[function])
+    columns = np.array([[_number(x) for x in row[width:]] for row in rows]).reshape(-1, len(names)).T
+    return Terms(function, atoms, {name: column.copy() for name, column in zip(names, columns)})
+
+
+def _bonds(force: Any) -> list[Terms]:
+    rows = (force.getBondParameters(k) for k in range(force.getNumBonds()))
+    return [_terms("harmonic_bonds", 2, ((i, j, k, r) for i, j, r, k in rows))]
+
+
+def _angles(force: Any) -> list[Terms]:
+    rows = (force.getAngleParameters(k) for k in range(force.getNumAngles()))
+    return [_terms("harmonic_angles", 3, ((*row[:3], row[4], row[3]) for row in rows))]
+
+
+def _dihedrals(force: Any) -> list[Terms]:
+    rows = (force.getTorsionParameters(k) for k in range(force.getNumTorsions()))
+    return [_terms("periodic_dihedrals", 4, ((*row[:4], row[6], row[4], row[5]) for row in rows))]
+
+
+def _ryckaert_bellemans(force: Any) -> list[Terms]:
+    return [_terms("ryckaert_bellemans", 4, (force.getTorsionParameters(k) for k in range(force.getNumTorsions())))]
+
+
+def _no_pairs(n: int) -> dict[str, Any]:
+    """Fields of atoms without charges and Lennard-Jones potentials."""
+    table = np.zeros((1, 1))
+    return {
+        "charges": np.zeros(n),
+        "types": np.zeros(n, np.int32),
+        "epsilon": table,
+        "sigma": table,
+        "excluded": np.zeros((0, 2), np.int32),
+        "factors": np.zeros(0),
+        "terms": [],
+        "cutoff": None,
+    }
+
+
+def _pairs(force: Any) -> dict[str, Any]:
+    """The fields that a `NonbondedForce` gives."""
+    name = {force.NoCutoff: "NoCutoff", force.CutoffNonPeriodic: "CutoffNonPeriodic", force.LJPME: "LJPME"}
+    name |= {force.CutoffPeriodic: "CutoffPeriodic", force.Ewald: "Ewald", force.PME: "PME"}
+    method = name[force.getNonbondedMethod()]
+    if method not in ("NoCutoff", "Ewald", "PME"):
+        check.refuse("system", "a NonbondedForce of NoCutoff, Ewald or PME", method)
+    if force.getNumParticleParameterOffsets() or force.getNumExceptionParameterOffsets():
+        check.refuse("system", "a NonbondedForce without parameter offsets", "one with them")
+    n = force.getNumParticles()
+    charges, sigma, epsilon = np.array([[_number(x) for x in force.getParticleParameters(i)] for i in range(n)]).T
+    # Atoms without a depth have no length.
+    kinds, types = np.unique(np.stack([epsilon, np.where(epsilon == 0.0, 0.0, sigma)]), axis=1, return_inverse=True)
+    depths, lengths = kinds
+    rows = [force.getExceptionParameters(k) for k in range(force.getNumExceptions())]
+    excluded = np.array([row[:2] for row in rows], np.int32).reshape(-1, 2)
+    numbers = np.array([[_number(x) for x in row[2:]] for row in rows]).reshape(-1, 3)
+    products = charges[excluded].prod(axis=1)
+    wrong = np.flatnonzero((products == 0.0) & (numbers[:, 0] != 0.0))
+    if len(wrong):
+        pair = excluded[wrong[0]].tolist()
+        check.refuse("system", "exceptions whose charges are multiples of those of the atoms", f"not those of {pair}")
+    near = numbers[:, 2] != 0.0
+    of_near = [(*pair, depth, length) for pair, (_, length, depth) in zip(excluded[near], numbers[near])]
+    has_cutoff = method != "NoCutoff"
+    switch = _number(force.getSwitchingDistance()) if has_cutoff and force.getUseSwitchingFunction() else None
+    return {
+        "charges": charges,
+        "types": types.reshape(-1).astype(np.int32),
+        "epsilon": np.sqrt(np.outer(depths, depths)),
+        "sigma": 0.5 * np.add.outer(lengths, lengths),
+        "excluded": excluded,
+        "factors": numbers[:, 0] / np.where(products == 0.0, 1.0, products),
+        "terms": [_terms("lennard_jones_pairs", 2, of_near)],
+        "cutoff": _number(force.getCutoffDistance()) if has_cutoff else None,
+        "switch": switch,
+        "tail": has_cutoff and force.getUseDispersionCorrection(),
+        "accuracy": force.getEwaldErrorTolerance(),
+    }
