@@ -313,6 +313,8 @@ class ForceFieldCalculator(Calculator):
     Properties: `energy` and `free_energy` (the same number) and `energies` (N,), a term's energy split equally between
     its atoms; `forces` (N, 3), −∂E/∂r; `stress` (6,) of periodic atoms, +(1/V) ∂E/∂ε, as of `Madelung`.
 
+    The atoms are those of the field, in its order.
+
     Args:
         field: a `madelung.forcefield.ForceField` in nm and kJ/mol, of `from_openmm`. With a cutoff all axes of the
             atoms are periodic, without one none is.
@@ -328,8 +330,14 @@ class ForceFieldCalculator(Calculator):
         if not isinstance(field, ForceField):
             check.refuse("field", "a madelung.forcefield.ForceField", check.described(field), TypeError)
         self._field = field.in_units(10.0, units.kJ / units.mol)
-        cutoff = self._field.cutoff
-        self._pairs = None if cutoff is None else _SkinList(cutoff, _checked("skin", skin))
+        cutoff, skin = self._field.cutoff, _checked("skin", skin)
+        self._pairs = None if cutoff is None else _SkinList(cutoff, skin)
+
+    def set(self, **kwargs: Any) -> dict[str, Any]:
+        """Refuses parameters: the field has them."""
+        if kwargs:
+            raise TypeError(f"expected no parameters, as the field has them, got {', '.join(kwargs)}")
+        return super().set()
 
     def calculate(
         self,

@@ -10,16 +10,17 @@ field = from_openmm(system)
 energy, forces = field(positions, cell, compute_forces=True)
 ```
 
-OpenMM reads the force fields of AMBER, CHARMM and GROMACS and its own; what it has made of them is read here. Lengths
-are in nm, energies in kJ/mol, until `in_units` gives the same field in others. A call computes in the library of its
-positions: NumPy, PyTorch or JAX.
+OpenMM reads files of AMBER, GROMACS and others, and its own; what it has made of them is read here. Lengths are in nm,
+energies in kJ/mol, until `in_units` gives the same field in others. A call computes in the library of its positions:
+NumPy, PyTorch or JAX.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal
@@ -33,7 +34,7 @@ __all__ = ["ForceField", "Terms", "from_openmm"]
 # e²/4πε₀ in kJ nm/mol, of CODATA 2018, as OpenMM has it.
 COULOMB = 138.93545764438198
 
-# Radius of a list of all pairs, in the unit of lengths.
+# A cutoff beyond all pairs of a field without one, in the unit of lengths.
 _ALL = 1e6
 
 # Powers of energy and length in the units of the parameters of bonded terms.
@@ -46,10 +47,18 @@ _DIMENSIONS: dict[str, dict[str, tuple[int, int]]] = {
 }
 
 # Forces of OpenMM that have no energy.
-_WITHOUT_ENERGY = ("AndersenThermostat", "CMMotionRemover", "MonteCarloAnisotropicBarostat", "MonteCarloBarostat")
+_WITHOUT_ENERGY = (
+    "AndersenThermostat",
+    "CMMotionRemover",
+    "MonteCarloAnisotropicBarostat",
+    "MonteCarloBarostat",
+    "MonteCarloFlexibleBarostat",
+    "MonteCarloMembraneBarostat",
+    "RPMDMonteCarloBarostat",
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Terms:
     """Bonded terms of one function of `madelung.numpy`: its name, atoms (P, n) and parameters (P,), by their names."""
 
@@ -58,24 +67,38 @@ class Terms:
     parameters: dict[str, Any]
 
 
-def _library_of(positions: Any) -> tuple[ModuleType, Callable[[Any], Any]]:
-    """The namespace of the library that has made an array, and its arrays of those of NumPy: of one dtype, if real."""
+def _library_of(positions: Any, cell: Any) -> tuple[ModuleType, Any, Any, Callable[[Any], Any]]:
+    """The namespace of the library that has made an array, positions and cell, and its arrays of those of NumPy."""
     torch, jax = (sys.modules.get(name) for name in ("torch", "jax"))
     if torch is not None and isinstance(positions, torch.Tensor):
         like = {"dtype": positions.dtype, "device": positions.device}
         integers = like | {"dtype": torch.int32}
-        return import_module("madelung.torch"), lambda x: torch.as_tensor(x, **(like if _is_real(x) else integers))
+        own = lambda x: torch.as_tensor(x, **(like if _is_real(x) else integers))  # noqa: E731
+        return import_module("madelung.torch"), positions, cell, own
     if jax is not None and isinstance(positions, jax.Array):
-        return import_module("madelung.jax"), lambda x: jax.numpy.asarray(x, positions.dtype if _is_real(x) else None)
-    dtype = check.reals("positions", positions, ("N", 3)).dtype
-    return import_module("madelung.numpy"), lambda x: x.astype(dtype) if _is_real(x) else x
+        own = lambda x: jax.numpy.asarray(x, positions.dtype) if _is_real(x) else x  # noqa: E731
+        return import_module("madelung.jax"), positions, cell, own
+    r = check.reals("positions", positions, ("N", 3))
+    h = None if cell is None else check.reals("cell", cell, (3, 3))
+    return import_module("madelung.numpy"), r, h, lambda x: x.astype(r.dtype) if _is_real(x) else x
+
+
+@lru_cache(maxsize=4)
+def _all_pairs(n: int) -> dict[str, np.ndarray]:
+    """The list of all pairs of atoms, as the functions take it."""
+    i, k = np.divmod(np.arange(n * (n - 1), dtype=np.int32), max(n - 1, 1))
+    return {
+        "neighbor_list": np.stack([i, k + (k >= i)]).astype(np.int32),
+        "neighbor_ptr": (n - 1) * np.arange(n + 1, dtype=np.int32),
+        "neighbor_shifts": np.zeros((len(i), 3), np.int32),
+    }
 
 
 def _is_real(x: np.ndarray) -> bool:
     return x.dtype.kind == "f"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ForceField:
     """A force field of one system, whose call gives its energy, forces and virial.
 
@@ -103,7 +126,11 @@ class ForceField:
     tail: bool = False
     """Whether the mean energy of Lennard-Jones pairs beyond the cutoff is added."""
     accuracy: float = 5e-4
-    """Target for the Ewald sum, as `madelung.numpy.particle_mesh_ewald` takes it."""
+    """Target for the Ewald sum, as `madelung.numpy.particle_mesh_ewald` takes it; in float32 never below 1e-5."""
+    alpha: float | None = None
+    """Splitting parameter of the Ewald sum; with `mesh_dimensions` nothing is chosen, as graphs and `jit` need it."""
+    mesh_dimensions: tuple[int, int, int] | None = None
+    """The nodes of its mesh along the lattice vectors."""
     coulomb: float = COULOMB
     """e²/4πε₀ in the units of the field."""
     constraints: Any = field(default_factory=lambda: np.zeros((0, 2), np.int32))
@@ -124,8 +151,8 @@ class ForceField:
         Args:
             positions: (N, 3), an array of NumPy, PyTorch or JAX, of float32 or float64.
             cell: (3, 3), rows are lattice vectors; of a field with a cutoff. The shortest height is at least twice it.
-            neighbors: a list of `find_neighbors` or `NeighborList` for the cutoff or a longer one. None: found in this
-                call, which graphs and `jit` cannot.
+            neighbors: a list of `find_neighbors` or `NeighborList` for the cutoff or a longer one, of a field with a
+                cutoff. None: found in this call, which graphs and `jit` cannot.
             energy_reduction: "system", (1,), or "atom", (N,).
             compute_forces: whether forces (N, 3), −∂E/∂r, follow.
             compute_virial: whether the virial (3, 3), −∂E/∂ε, follows.
@@ -136,32 +163,35 @@ class ForceField:
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
         """
-        module, array = _library_of(positions)
+        module, positions, cell, array = _library_of(positions, cell)
         own = self._in(array)
-        if (cell is None) != (self.cutoff is None):
-            expected = (
-                "None, as the field has no cutoff" if self.cutoff is None else "a cell, as the field has a cutoff"
-            )
-            check.refuse("cell", expected, check.described(cell))
+        if self.cutoff is None:
+            for name, x in (("cell", cell), ("neighbors", neighbors)):
+                if x is not None:
+                    check.refuse(name, "None, as the field has no cutoff", check.described(x))
+        elif cell is None:
+            check.refuse("cell", "a cell, as the field has a cutoff", "None")
+        else:
+            check.fits("cell", cell, (3, 3))
+        check.fits("positions", positions, (len(self.charges), 3))
         wanted = {
             "energy_reduction": energy_reduction,
             "compute_forces": compute_forces,
             "compute_virial": compute_virial,
         }
-        cutoff = _ALL if self.cutoff is None else self.cutoff
-        if neighbors is None:
-            neighbors = module.find_neighbors(positions, cutoff, cell)
-        found = [own._charged(module, positions, cell, neighbors, wanted)]
-        pairs = {"neighbors": neighbors, "taper": cutoff if self.switch is None else self.switch}
-        if self.epsilon.any():
-            exclusions = None if len(self.excluded) == 0 else self.excluded
-            given = (positions, own.types, own.epsilon, own.sigma, cutoff, cell)
-            found.append(module.lennard_jones(*given, exclusions=exclusions, **pairs, **wanted))
+        if self.cutoff is not None and neighbors is None:
+            neighbors = module.find_neighbors(positions, self.cutoff, cell)
+        pairs = {"neighbors": neighbors}
+        if self.cutoff is None:
+            pairs = {name: array(x) for name, x in _all_pairs(len(self.charges)).items()}
+        found = [own._charged(module, positions, cell, pairs, wanted)]
+        if not isinstance(self.epsilon, np.ndarray) or self.epsilon.any():
+            found.append(own._uncharged(module, positions, cell, pairs, wanted))
         for terms in own.terms:
             function = getattr(module, terms.function)
             found.append(function(positions, terms.atoms, *terms.parameters.values(), cell, **wanted))
         if self.tail and cell is not None:
-            found.append(own._beyond(positions, cell, array, wanted))
+            found.append(own._beyond(positions, cell, array(self._shares()), array(np.eye(3)), wanted))
         if not (compute_forces or compute_virial):
             return sum(found[1:], found[0])
         return tuple(sum(of[1:], of[0]) for of in zip(*found))
@@ -185,31 +215,49 @@ class ForceField:
             terms=tuple(map(of_terms, self.terms)),
             cutoff=None if self.cutoff is None else self.cutoff * length,
             switch=None if self.switch is None else self.switch * length,
+            alpha=None if self.alpha is None else self.alpha / length,
             coulomb=self.coulomb * energy * length,
         )
 
     def _in(self, array: Callable[[Any], Any]) -> ForceField:
-        """The field with the arrays of a library; those that it has already stay."""
+        """The field with arrays of a library; those that it has already stay."""
 
         def of(x: Any) -> Any:
             return array(x) if isinstance(x, np.ndarray) else x
 
-        arrays = {f.name: of(getattr(self, f.name)) for f in fields(self) if f.name not in ("terms", "constraints")}
+        names = ("charges", "types", "epsilon", "sigma", "excluded", "factors")
         terms = [
             replace(t, atoms=of(t.atoms), parameters={x: of(p) for x, p in t.parameters.items()}) for t in self.terms
         ]
-        return replace(self, **arrays, terms=tuple(terms))
+        return replace(self, **{name: of(getattr(self, name)) for name in names}, terms=tuple(terms))
 
-    def _charged(self, module: ModuleType, r: Any, cell: Any, neighbors: Any, wanted: dict[str, Any]) -> Any:
+    def _charged(self, module: ModuleType, r: Any, cell: Any, pairs: dict[str, Any], wanted: dict[str, Any]) -> Any:
         """The Coulomb energy and what else is asked for."""
-        excluded = {} if len(self.excluded) == 0 else {"exclusions": (self.excluded, self.factors)}
-        given = {"prefactor": self.coulomb, **excluded, **wanted}
+        given = {"prefactor": self.coulomb, **pairs, **wanted}
+        if len(self.excluded):
+            given["exclusions"] = self.excluded, self.factors
         if self.cutoff is None:
-            return module.coulomb(r, self.charges, **given)
-        chosen = {"cutoff": self.cutoff, "accuracy": self.accuracy, "neighbors": neighbors}
-        return module.particle_mesh_ewald(r, self.charges, cell, **chosen, **given)
+            return module.coulomb(r, self.charges, cutoff=_ALL, **given)
+        given |= {"cutoff": self.cutoff, "mesh_dimensions": self.mesh_dimensions}
+        if self.alpha is None or self.mesh_dimensions is None:
+            given["accuracy"] = max(self.accuracy, 1e-5) if "float32" in str(r.dtype) else self.accuracy
+        return module.particle_mesh_ewald(r, self.charges, cell, self.alpha, **given)
 
-    def _beyond(self, r: Any, h: Any, array: Callable[[Any], Any], wanted: dict[str, Any]) -> Any:
+    def _uncharged(self, module: ModuleType, r: Any, cell: Any, pairs: dict[str, Any], wanted: dict[str, Any]) -> Any:
+        """The Lennard-Jones energy and what else is asked for."""
+        reach = _ALL if self.cutoff is None else self.cutoff
+        given = {"taper": reach if self.switch is None else self.switch, **pairs, **wanted}
+        if len(self.excluded):
+            given["exclusions"] = self.excluded
+        return module.lennard_jones(r, self.types, self.epsilon, self.sigma, reach, cell, **given)
+
+    def _shares(self) -> np.ndarray:
+        """The share of each two types among the pairs of all atoms, each with itself too, (K, K)."""
+        counts = np.bincount(np.asarray(self.types), minlength=len(self.epsilon)).astype(np.float64)
+        n = counts.sum()
+        return (np.outer(counts, counts) + np.diag(counts)) / (n * (n + 1))
+
+    def _beyond(self, r: Any, h: Any, shares: Any, unit: Any, wanted: dict[str, Any]) -> Any:
         """The mean energy of Lennard-Jones pairs beyond the cutoff, and below it of what a taper takes away: C/V, equal
         in all atoms, and its virial, C/V along each axis.
 
@@ -223,10 +271,8 @@ class ForceField:
         y = (at - begin) / ((end - begin) or 1.0)
         taken = 0.5 * (end - begin) * weights * y**3 * (10.0 + y * (6.0 * y - 15.0))
         beyond = {m: end ** (3 - m) / (m - 3) + float((taken * at ** (2 - m)).sum()) for m in (6, 12)}
-        counts = np.bincount(np.asarray(self.types), minlength=len(self.epsilon)).astype(np.float64)
-        share = (np.outer(counts, counts) + np.diag(counts)) / (n * (n + 1))
         s6 = self.sigma**6
-        mean = array(share) * self.epsilon * s6 * (beyond[12] * s6 - beyond[6])
+        mean = shares * self.epsilon * s6 * (beyond[12] * s6 - beyond[6])
         minors = [h[1, i] * h[2, j] - h[1, j] * h[2, i] for i, j in ((1, 2), (2, 0), (0, 1))]
         volume = abs(sum(h[0, k] * minor for k, minor in enumerate(minors)))
         energy = 8.0 * np.pi * n**2 * mean.sum() / volume
@@ -235,25 +281,27 @@ class ForceField:
         if wanted["compute_forces"]:
             results.append(0.0 * r)
         if wanted["compute_virial"]:
-            results.append(energy * array(np.eye(3)))
+            results.append(energy * unit)
         return tuple(results) if len(results) > 1 else of_atoms
 
 
 def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
-    """The force field of a `System` of OpenMM: that of AMBER, CHARMM, GROMACS or XML files, as its readers make it.
+    """The force field of a `System` of OpenMM, as its readers make it of files of AMBER, GROMACS and others.
 
     Args:
         system: an `openmm.System` with at most one `NonbondedForce` (without cutoff, or with Ewald's sum or PME), and
-            any number of harmonic bonds and angles, periodic and Ryckaert–Bellemans torsions. Molecules may be whole or
-            wrapped: bonded atoms are nearest images.
-        leave_out: names of forces, `"CMAPTorsionForce"`, whose energies the field lacks.
+            any number of harmonic bonds and angles, periodic and Ryckaert–Bellemans torsions. With a cutoff bonded
+            atoms are nearest images, as in forces of OpenMM that use periodic boundary conditions; others take whole
+            molecules, of which both are the same.
+        leave_out: names of forces of the system, `["CMAPTorsionForce"]`, whose energies the field lacks.
 
     Returns:
         The field, in nm, kJ/mol and elementary charges. Constraints have no energy, and stand in it.
 
     Raises:
-        TypeError, ValueError: For a force that there is no function for, with its name: none is dropped; for charges or
-            potentials of a pair that no factor makes; for virtual sites.
+        TypeError, ValueError: For a force that there is no function for, with its name: none is dropped; for a charge
+            of an exception that is no multiple of those of its atoms; for virtual sites; for periodic bonded forces
+            without a cutoff.
     """
     try:
         import openmm
@@ -261,6 +309,11 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
         raise ImportError("madelung.forcefield.from_openmm needs OpenMM: pip install openmm") from None
     if not isinstance(system, openmm.System):
         check.refuse("system", "an openmm.System", check.described(system), TypeError)
+    if isinstance(leave_out, str):
+        check.refuse("leave_out", "a list of names", check.described(leave_out), TypeError)
+    there = {type(force).__name__ for force in system.getForces()}
+    if unknown := set(leave_out) - there:
+        check.refuse("leave_out", f"names among {', '.join(sorted(there))}", min(unknown))
     n = system.getNumParticles()
     for i in range(n):
         if system.isVirtualSite(i):
@@ -271,7 +324,7 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
         "PeriodicTorsionForce": _dihedrals,
         "RBTorsionForce": _ryckaert_bellemans,
     }
-    terms, nonbonded = [], []
+    terms, nonbonded, periodic = [], [], []
     for force in system.getForces():
         name = type(force).__name__
         if name in leave_out or name in _WITHOUT_ENERGY:
@@ -280,6 +333,7 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
             nonbonded.append(force)
         elif name in readers:
             terms += readers[name](force)
+            periodic += [name] if force.usesPeriodicBoundaryConditions() else []
         else:
             check.refuse("system", "forces that there are functions for, or `leave_out` with their names", name)
     if len(nonbonded) > 1:
@@ -288,6 +342,8 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
     constraints = np.array(pairs, np.int32).reshape(-1, 2)
     of_pairs = _pairs(nonbonded[0]) if nonbonded else _no_pairs(n)
     terms += of_pairs.pop("terms")
+    if periodic and of_pairs["cutoff"] is None:
+        check.refuse("system", "a cutoff where bonded forces are periodic", f"none, and a periodic {periodic[0]}")
     return ForceField(**of_pairs, terms=tuple(t for t in terms if len(t.atoms)), constraints=constraints)
 
 
@@ -351,7 +407,8 @@ def _pairs(force: Any) -> dict[str, Any]:
     if force.getNumParticleParameterOffsets() or force.getNumExceptionParameterOffsets():
         check.refuse("system", "a NonbondedForce without parameter offsets", "one with them")
     n = force.getNumParticles()
-    charges, sigma, epsilon = np.array([[_number(x) for x in force.getParticleParameters(i)] for i in range(n)]).T
+    particles = [[_number(x) for x in force.getParticleParameters(i)] for i in range(n)]
+    charges, sigma, epsilon = np.array(particles).reshape(n, 3).T
     # Atoms without a depth have no length.
     kinds, types = np.unique(np.stack([epsilon, np.where(epsilon == 0.0, 0.0, sigma)]), axis=1, return_inverse=True)
     depths, lengths = kinds
@@ -379,4 +436,11 @@ def _pairs(force: Any) -> dict[str, Any]:
         "switch": switch,
         "tail": has_cutoff and force.getUseDispersionCorrection(),
         "accuracy": force.getEwaldErrorTolerance(),
+        **_splitting(force),
     }
+
+
+def _splitting(force: Any) -> dict[str, Any]:
+    """The parameters of PME, where they were set."""
+    alpha, *nodes = force.getPMEParameters()
+    return {"alpha": _number(alpha), "mesh_dimensions": tuple(nodes)} if _number(alpha) and all(nodes) else {}

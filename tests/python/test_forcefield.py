@@ -65,20 +65,25 @@ def field_of(name: str) -> ForceField:
     return replace(from_openmm(read(name)[0], leave_out=SYSTEMS[name][-1]), accuracy=1e-7)
 
 
-@cache
-def of_openmm(name: str) -> tuple[float, np.ndarray]:
-    """Energy and forces."""
-    system, r, _ = read(name)
-    for k in reversed(range(system.getNumForces())):
-        if type(system.getForce(k)).__name__ in SYSTEMS[name][-1]:
-            system = openmm.XmlSerializer.clone(system)
-            system.removeForce(k)
+def evaluated(system: Any, r: np.ndarray) -> tuple[float, np.ndarray]:
+    """Energy and forces of OpenMM's Reference platform."""
     platform = openmm.Platform.getPlatformByName("Reference")
     context = openmm.Context(system, openmm.VerletIntegrator(0.001), platform)
     context.setPositions(r)
     state = context.getState(getEnergy=True, getForces=True)
     forces = state.getForces(asNumpy=True).value_in_unit(unit.kilojoule_per_mole / unit.nanometer)
     return state.getPotentialEnergy().value_in_unit(unit.kilojoule_per_mole), np.array(forces)
+
+
+@cache
+def of_openmm(name: str) -> tuple[float, np.ndarray]:
+    """Energy and forces without the forces that are left out."""
+    system, r, _ = read(name)
+    for k in reversed(range(system.getNumForces())):
+        if type(system.getForce(k)).__name__ in SYSTEMS[name][-1]:
+            system = openmm.XmlSerializer.clone(system)
+            system.removeForce(k)
+    return evaluated(system, r)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -93,18 +98,81 @@ def test_against_openmm(name: str) -> None:
     assert off < (1e-12 if exact else 1e-5)
 
 
-@pytest.mark.parametrize("name", ["peptide", "switched water"])
-def test_every_library(name: str) -> None:
-    _, r, cell = read(name)
-    field, flags = field_of(name), {"compute_forces": True, "compute_virial": True}
-    expected = field(r, cell, **flags)
-    tensors = [None if x is None else torch.from_numpy(x) for x in (r, cell)]
-    arrays = [None if x is None else jax.numpy.asarray(x) for x in (r, cell)]
-    for found in (field(*tensors, **flags), field(*arrays, **flags)):
-        for a, b in zip(found, expected):
-            np.testing.assert_allclose(np.asarray(a), b, rtol=0, atol=1e-11 * np.abs(b).max())
-    atoms = field(r, cell, energy_reduction="atom")
-    assert atoms.sum() == pytest.approx(expected[0][0], rel=1e-12)
+def chains(method: int = 0) -> tuple[Any, np.ndarray, np.ndarray]:
+    """OpenMM's system of a charged chain with Ryckaert–Bellemans torsions and exceptions of every kind."""
+    rng = np.random.default_rng(3)
+    system, bonds, series = openmm.System(), openmm.HarmonicBondForce(), openmm.RBTorsionForce()
+    nonbonded = openmm.NonbondedForce()
+    cell, n = 2.4 * np.eye(3), 24
+    r = np.cumsum(0.08 + 0.05 * rng.normal(size=(n, 3)), axis=0) + 0.2 * rng.random((1, 3))
+    system.setDefaultPeriodicBoxVectors(*cell)
+    for i in range(n):
+        system.addParticle(1.0)
+        nonbonded.addParticle(0.0 if i % 5 == 0 else rng.normal(), 0.1 + 0.02 * (i % 3), 0.5 * (i % 4))
+    for i in range(n - 1):
+        bonds.addBond(i, i + 1, 0.15, 1e4)
+        nonbonded.addException(i, i + 1, 0.0, 1.0, 0.0)
+    for i in range(n - 3):
+        series.addTorsion(i, i + 1, i + 2, i + 3, *rng.normal(size=6))
+        charge = [nonbonded.getParticleParameters(k)[0]._value for k in (i, i + 3)]
+        nonbonded.addException(i, i + 3, 0.8 * charge[0] * charge[1], 0.13, 0.4)
+    nonbonded.setNonbondedMethod(method)
+    nonbonded.setCutoffDistance(1.1)
+    nonbonded.setEwaldErrorTolerance(1e-6)
+    for force in (bonds, series, nonbonded, openmm.MonteCarloBarostat(1.0, 300.0)):
+        if method or not isinstance(force, openmm.MonteCarloBarostat):
+            system.addForce(force)
+    return system, r, cell
+
+
+@pytest.mark.parametrize("method", ["NoCutoff", "Ewald", "PME"])
+def test_chains_with_exceptions(method: str) -> None:
+    system, r, cell = chains(getattr(openmm.NonbondedForce, method))
+    expected, by = evaluated(system, r)
+    field = replace(from_openmm(system), accuracy=1e-8)
+    energy, forces = field(r, cell if field.cutoff else None, compute_forces=True)
+    bound = 1e-6 if field.cutoff else 1e-11
+    assert energy[0] == pytest.approx(expected, rel=bound)
+    assert np.abs(forces - by).max() < 10 * bound * np.abs(by).max()
+    # In Å and eV.
+    scaled = field.in_units(10.0, 0.25)
+    energy_2, forces_2 = scaled(10 * r, 10 * cell if field.cutoff else None, compute_forces=True)
+    assert energy_2[0] == pytest.approx(0.25 * energy[0], rel=1e-9)
+    np.testing.assert_allclose(forces_2, 0.025 * forces, rtol=0, atol=1e-9 * np.abs(forces).max())
+    single = field(r.astype(np.float32), cell.astype(np.float32) if field.cutoff else None, compute_forces=True)
+    assert {x.dtype for x in single} == {np.dtype(np.float32)}
+    np.testing.assert_allclose(single[1], forces, rtol=0, atol=1e-4 * np.abs(forces).max())
+
+
+def test_under_jit() -> None:
+    """With the parameters of PME that OpenMM was given."""
+    import madelung.jax as mj
+
+    system, r, cell = chains(openmm.NonbondedForce.PME)
+    system.getForce(2).setPMEParameters(3.0, 24, 24, 24)
+    field = from_openmm(system)
+    assert field.mesh_dimensions == (24, 24, 24)
+    x, h = jax.numpy.asarray(r), jax.numpy.asarray(cell)
+    near = mj.find_neighbors(x, 1.1, h)
+    expected = field(r, cell, compute_forces=True)
+    found = jax.jit(lambda x, h, near: field(x, h, neighbors=near, compute_forces=True))(x, h, near)
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-11 * np.abs(b).max())
+    alone = from_openmm(chains()[0])
+    np.testing.assert_allclose(jax.jit(alone)(x), alone(r), rtol=1e-12)
+    by = jax.jit(jax.grad(lambda epsilon: replace(alone, epsilon=epsilon)(x)[0]))(jax.numpy.asarray(alone.epsilon))
+    assert np.isfinite(by).all() and np.abs(by).max() > 0
+
+
+@pytest.mark.parametrize("method", ["NoCutoff", "PME"])
+def test_tensors(method: str) -> None:
+    system, r, cell = chains(getattr(openmm.NonbondedForce, method))
+    field, flags = from_openmm(system), {"compute_forces": True, "compute_virial": True}
+    given = (r, cell) if field.cutoff else (r,)
+    expected = field(*given, **flags)
+    for a, b in zip(field(*map(torch.from_numpy, given), **flags), expected):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-11 * np.abs(b).max())
+    assert field(*given, energy_reduction="atom").sum() == pytest.approx(expected[0][0], rel=1e-12)
 
 
 def test_gradients_of_parameters_and_the_virial() -> None:
@@ -147,20 +215,38 @@ def test_other_units_and_ase() -> None:
 
 
 def test_what_there_is_no_function_for_is_named() -> None:
-    system = openmm.XmlSerializer.clone(read("peptide without CMAP")[0])
+    system = chains()[0]
+    system.addForce(openmm.CMAPTorsionForce())
     with pytest.raises(ValueError, match="got CMAPTorsionForce"):
         from_openmm(system)
-    pdb = app.PDBFile(str(DATA / "tip4pew.pdb"))
-    water = app.ForceField("tip4pew.xml").createSystem(pdb.topology, nonbondedMethod=app.PME)
-    with pytest.raises(ValueError, match="expected atoms without virtual sites, got one at 3"):
-        from_openmm(water)
-    pdb = app.PDBFile(str(DATA / "spce.pdb"))
-    for method, name in ((app.CutoffPeriodic, "CutoffPeriodic"), (app.LJPME, "LJPME")):
-        water = app.ForceField("spce.xml").createSystem(pdb.topology, nonbondedMethod=method)
+    assert len(from_openmm(system, leave_out=["CMAPTorsionForce"]).terms) == 3
+    with pytest.raises(TypeError, match="`leave_out`: expected a list of names"):
+        from_openmm(system, leave_out="CMAPTorsionForce")
+    with pytest.raises(ValueError, match=r"`leave_out`: expected names among .*, got Torsions"):
+        from_openmm(system, leave_out=["CMAPTorsionForce", "Torsions"])
+    system = chains()[0]
+    system.getForce(0).setUsesPeriodicBoundaryConditions(True)
+    with pytest.raises(ValueError, match="got none, and a periodic HarmonicBondForce"):
+        from_openmm(system)
+    system = chains()[0]
+    system.getForce(2).addException(0, 10, 0.5, 1.0, 0.0)
+    with pytest.raises(ValueError, match=r"multiples of those of the atoms, got not those of \[0, 10\]"):
+        from_openmm(system)
+    system = chains()[0]
+    system.setVirtualSite(2, openmm.TwoParticleAverageSite(0, 1, 0.5, 0.5))
+    with pytest.raises(ValueError, match="expected atoms without virtual sites, got one at 2"):
+        from_openmm(system)
+    for name in ("CutoffPeriodic", "CutoffNonPeriodic", "LJPME"):
+        system = chains(getattr(openmm.NonbondedForce, name))[0]
         with pytest.raises(ValueError, match=f"expected a NonbondedForce of NoCutoff, Ewald or PME, got {name}"):
-            from_openmm(water)
+            from_openmm(system)
     with pytest.raises(TypeError, match=r"`system`: expected an openmm.System"):
         from_openmm("water")
-    r = read("peptide")[1]
+    _, r, cell = chains()
+    alone, periodic = from_openmm(chains()[0]), from_openmm(chains(openmm.NonbondedForce.PME)[0])
     with pytest.raises(ValueError, match="`cell`: expected None, as the field has no cutoff"):
-        field_of("peptide")(r, np.eye(3))
+        alone(r, cell)
+    with pytest.raises(ValueError, match="`positions`: expected shape"):
+        alone(r[1:])
+    with pytest.raises(ValueError, match="`cell`: expected a cell, as the field has a cutoff"):
+        periodic(r)

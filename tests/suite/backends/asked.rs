@@ -86,7 +86,7 @@ impl Asked<'_> {
 
     /// Whether rows add to elements that they share: those of a map.
     pub(crate) fn shares_elements(&self) -> bool {
-        if self.adds_to_nodes() {
+        if self.adds_to_nodes() || self.adds_to_atoms() {
             return true;
         }
         let args = &self.op.args;
@@ -99,6 +99,9 @@ impl Asked<'_> {
 
     /// Whether rows add to elements that pairs share, with atomic operations in any order.
     pub(crate) fn shares_elements_of_pairs(&self) -> bool {
+        if self.adds_to_atoms() {
+            return true;
+        }
         let args = &self.op.args;
         let entries = |dim: &String| {
             args.iter().any(|a| matches!(&a.kind, ArgKind::Pairs { entries: Some(e), .. } if e == dim))
@@ -110,6 +113,19 @@ impl Asked<'_> {
             _ => None,
         });
         self.has_gradients_by(&maps.collect::<Vec<_>>())
+    }
+
+    /// Whether rows are bonded terms, which add to atoms that they share.
+    fn adds_to_atoms(&self) -> bool {
+        let args = &self.op.args;
+        let are_atoms =
+            |dim: &String| args.iter().any(|a| matches!(&a.kind, ArgKind::Batch { rows, .. } if rows == dim));
+        args.iter().any(|a| matches!(&a.kind, ArgKind::Map { into, .. } if are_atoms(into)))
+    }
+
+    /// Whether the results are integers, which no dtype of reals concerns.
+    pub(crate) fn gives_integers(&self) -> bool {
+        self.op.outputs.iter().all(|output| output.dtype.is_some())
     }
 
     /// Whether the gradients have rows along one of some dimensions.

@@ -88,7 +88,8 @@ impl Lowering<'_> {
     }
 
     pub(super) fn gather(&mut self, array: (usize, usize), row: Val, component: usize) -> Vector {
-        self.gather_at(array, self.indices(row), component)
+        let index = self.indices(row);
+        self.gather_at(array, index, component)
     }
 
     fn gather_at(&mut self, (slot, stride): (usize, usize), index: Indices, component: usize) -> Vector {

@@ -365,10 +365,16 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn indices(&self, v: Val) -> Indices {
-        match self.on_lanes.get(&v) {
-            Some(OnLanes::Index(x)) => *x,
-            known => unreachable!("value {v} has no index on each lane: {:?}, {known:?}", self.b.op(v)),
+    fn indices(&mut self, v: Val) -> Indices {
+        match (self.b.op(v), self.on_lanes.get(&v)) {
+            (_, Some(OnLanes::Index(x))) => *x,
+            // Rows on lanes, which add to elements of their own and of others.
+            (Op::Row, None) => {
+                let to = self.new_indices();
+                self.emit(Instruction::Iterations { to });
+                to
+            }
+            (op, known) => unreachable!("value {v} has no index on each lane: {op:?}, {known:?}"),
         }
     }
 
