@@ -50,6 +50,8 @@ def bonded_term(name: str, said: str, atoms: str, width: int, **parameters: str)
         r, _, idx = f.atoms(system)
         atoms = f.integers("atoms", atoms, ("P", width))
         check.fits("atoms", atoms, ("P", width))
+        if "int" not in str(atoms.dtype):
+            check.refuse("atoms", "integers", atoms.dtype, TypeError)
         terms = atoms.shape[0]
         reals = [f.reals(x, array, ("P",), r) for x, array in zip(parameters, given)]
         for x, array in zip(parameters, reals):
