@@ -83,9 +83,11 @@ def _library_of(positions: Any, cell: Any) -> tuple[ModuleType, Any, Any, Callab
     return import_module("madelung.numpy"), r, h, lambda x: x.astype(r.dtype) if _is_real(x) else x
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)
 def _all_pairs(n: int) -> dict[str, np.ndarray]:
     """The list of all pairs of atoms, as the functions take it."""
+    if n * (n - 1) > np.iinfo(np.int32).max:
+        check.refuse("positions", "at most 46,341 atoms of a field without a cutoff, whose pairs are all listed", n)
     i, k = np.divmod(np.arange(n * (n - 1), dtype=np.int32), max(n - 1, 1))
     return {
         "neighbor_list": np.stack([i, k + (k >= i)]).astype(np.int32),
@@ -96,6 +98,11 @@ def _all_pairs(n: int) -> dict[str, np.ndarray]:
 
 def _is_real(x: np.ndarray) -> bool:
     return x.dtype.kind == "f"
+
+
+def _is_there(x: Any) -> bool:
+    """Whether a sum has something to add: an array of another library may be traced, and is not looked at."""
+    return not isinstance(x, np.ndarray) or bool(x.any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +157,7 @@ class ForceField:
 
         Args:
             positions: (N, 3), an array of NumPy, PyTorch or JAX, of float32 or float64.
-            cell: (3, 3), rows are lattice vectors; of a field with a cutoff. The shortest height is at least twice it.
+            cell: (3, 3), rows are lattice vectors; of a field with a cutoff.
             neighbors: a list of `find_neighbors` or `NeighborList` for the cutoff or a longer one, of a field with a
                 cutoff. None: found in this call, which graphs and `jit` cannot.
             energy_reduction: "system", (1,), or "atom", (N,).
@@ -181,12 +188,12 @@ class ForceField:
         }
         if self.cutoff is not None and neighbors is None:
             neighbors = module.find_neighbors(positions, self.cutoff, cell)
+        sums = [own._charged] if _is_there(self.charges) or not self.terms else []
+        sums += [own._uncharged] if _is_there(self.epsilon) else []
         pairs = {"neighbors": neighbors}
-        if self.cutoff is None:
+        if self.cutoff is None and sums:
             pairs = {name: array(x) for name, x in _all_pairs(len(self.charges)).items()}
-        found = [own._charged(module, positions, cell, pairs, wanted)]
-        if not isinstance(self.epsilon, np.ndarray) or self.epsilon.any():
-            found.append(own._uncharged(module, positions, cell, pairs, wanted))
+        found = [of(module, positions, cell, pairs, wanted) for of in sums]
         for terms in own.terms:
             function = getattr(module, terms.function)
             found.append(function(positions, terms.atoms, *terms.parameters.values(), cell, **wanted))

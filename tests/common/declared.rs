@@ -174,6 +174,9 @@ impl Plan {
             }
             ArgKind::Ints { shape, .. } => {
                 let shape = self.shape(shape);
+                if let Some(data) = self.terms(op, shape.iter().product()) {
+                    return Given::Array(Array::from_f64(self.integers, &shape, &data).expect("shapes fit"));
+                }
                 // Never 0: wave vectors are made of integers, and that of 0 has no energy.
                 let one =
                     |rng: &mut SplitMix64| rng.uniform(1.0, 4.0).floor().copysign(rng.uniform(-1.0, 1.0));
@@ -213,6 +216,16 @@ impl Plan {
             ArgKind::Scalar => Given::Real(rng.uniform(0.5, 3.0)),
             ArgKind::IntScalar => Given::Int(self.attrs.get(&arg.name).copied().unwrap_or(1)),
         }
+    }
+
+    /// The atoms of bonded terms of the op's `width`, where it has one: the last of the last system, which differ.
+    fn terms(&self, op: &Op, entries: usize) -> Option<Vec<f64>> {
+        let width = (*self.attrs.get("width")?).max(1) as usize;
+        let atoms = op.args.iter().find_map(|a| match &a.kind {
+            ArgKind::Batch { rows, .. } => Some(self.dims[rows]),
+            _ => None,
+        })?;
+        Some((0..entries).map(|e| atoms as f64 - 1.0 - (e % width) as f64).collect())
     }
 
     /// The points in the systems of the op's batch over `rows`.

@@ -41,7 +41,7 @@ const PARAMETERS: [(&str, f64); 15] = [
     // Times the least distance it is 6: below, the damping of Tang and Toennies is a difference of near numbers.
     ("steepness", 5.0),
 ];
-/// What mixing rules take of each type, and about what it is.
+/// Parameters of types for mixing rules, and about what they are.
 const OF_TYPES: [(&str, f64); 2] = [("epsilon", 0.6), ("sigma", 0.8)];
 /// Parameters of bonded terms, and about what they are.
 const OF_TERMS: [(&str, f64); 14] = [
