@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,8 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
     argument must satisfy, never an op."""
     rng = np.random.default_rng(seed)
     systems = {a["systems"]: SYSTEMS for a in op.args if "systems" in a}
-    sizes = systems | {a["into"]: KINDS for a in op.args if "into" in a} | {"Axes": SYSTEMS}
+    into = [a["into"] for a in op.args if "into" in a]
+    sizes = systems | {d: KINDS if into.count(d) == 1 else SYSTEMS * ROWS for d in into} | {"Axes": SYSTEMS}
     lists = dict(zip(("ptr", "others", "shifts"), _pairs(rng)))
     sizes |= {a["entries"]: len(lists["others"]) for a in op.args if a.get("entries")}
     for a in (a for a in op.args if a["kind"] == "mesh"):
@@ -57,6 +59,15 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
             return 0.25 * x + 0.8 * (np.arange(len(x))[:, None] % ROWS)
         return x
 
+    led: dict[tuple[str, str], Iterator[np.ndarray]] = {}
+
+    def led_to(rows: str, dim: str) -> np.ndarray:
+        """Elements of a dimension: where several maps lead there, those of a row differ."""
+        if (rows, dim) not in led:
+            those = np.tile(np.arange(sizes[dim], dtype=np.int32), (sizes.get(rows, SYSTEMS * ROWS), 1))
+            led[rows, dim] = iter(rng.permuted(those, axis=1).T)
+        return next(led[rows, dim]).copy()
+
     args: list[Any] = []
     for i in op.inputs:
         arg = op.args[i.arg]
@@ -78,7 +89,7 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
             args.append(0)
         elif i.part == "map_of":
             # Of the rows, or of the pairs of a list.
-            args.append(rng.integers(0, KINDS, sizes.get(arg["rows"], SYSTEMS * ROWS)).astype(np.int32))
+            args.append(led_to(arg["rows"], arg["into"]))
         elif i.part == "meshes":
             args.append(MESHES)
         elif i.part == "scalar":

@@ -3,7 +3,7 @@
 A bridge sees of an op its declaration: kinds and roles of its arguments, outputs, members, what is saved. `make lint`
 holds that no bridge names an op, so that what works for a trait of one works for the same trait of another; and where
 two traits meet in any op, they meet in one of these. The formulas of all ops are held in Rust, and `make test-all` runs
-every op.
+every op. So it is with kernels that one macro makes, which differ in a formula alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import os
 from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
+
+from madelung._functions.declare import FUNCTIONS
+from madelung._functions.potentials import TABLES
 
 EVERY = "MADELUNG_TEST_EVERY_OP"
 """The variable of the environment that has every op stand for itself."""
@@ -64,3 +67,10 @@ def covering(ops: Mapping[str, Any], together: int = 2) -> dict[str, Any]:
         chosen[best] = ops[best]
         missing -= has[best]
     return chosen
+
+
+def stands_for_others(kernel: str) -> bool:
+    """Whether a kernel of the library is one that tests compile: of those that one macro makes, the first."""
+    first = {"lennard_jones", "harmonic_bonds", "harmonic_angles", "periodic_dihedrals"}
+    made = {*TABLES} | {name for name, f in FUNCTIONS.items() if any(p.name == "atoms" for p in f.parameters())}
+    return bool(os.environ.get(EVERY)) or kernel.rpartition("_")[0] not in made - first

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from madelung import _native
-from shapes import EVERY
+from shapes import EVERY, stands_for_others
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_120") if EVERY in os.environ else ("sm_90",)
 REALS = ("float", "double")
@@ -170,6 +170,7 @@ def compiled(job: tuple[list[dict], str, str, int, int]) -> str:
 
 def test_texts_compile_without_spills(sources: list[dict]) -> None:
     nvrtc = compiler()
+    sources = [source for source in sources if stands_for_others(source["kernel"])]
     by_kernel = [list(group) for _, group in itertools.groupby(sources, key=lambda source: source["kernel"])]
     columns = list(itertools.product(REALS, nvrtc.architectures(), WAYS))
     jobs = []
@@ -206,9 +207,13 @@ def test_texts_compile_without_spills(sources: list[dict]) -> None:
     plain = [source["name"] for source in sources if not source["dual"]]
     spilled = {name: table[name] for name in plain if any(usage.spilled for usage in table[name].values())}
     assert not spilled
-    # Nor are arrays of a thread's in memory: an index that differs among lanes would put them there.
-    stacked = {name: table[name] for name in plain if any(usage.stack for usage in table[name].values())}
-    assert not stacked
+    # Nor are arrays of a thread's in memory: an index that differs among lanes would put them there. CUDA's own sine
+    # and cosine have one for angles beyond 10⁵.
+    waves = {s["name"] for s in sources if re.search(r"\b(sin|cos|sin_cos)\(", s["text"].removeprefix(s["prelude"]))}
+    stacked = {
+        name: {k: usage for k, usage in table[name].items() if usage.stack > 40 * (name in waves)} for name in plain
+    }
+    assert not any(stacked.values()), {name: usage for name, usage in stacked.items() if usage}
 
 
 SCATTERS = """

@@ -25,6 +25,7 @@ from madelung._schema import DIRECT, GRADIENT, GRADIENT_TANGENT, SECOND, TANGENT
 from madelung.kernels import _llvm
 from madelung.numpy._ops import Op
 from op_arguments import arguments
+from shapes import stands_for_others
 
 required("llvmlite")
 
@@ -243,7 +244,8 @@ def check_library(part: int = 0, of: int = 1) -> int:
     """The library's own kernels, each as an op, on full lists and on those that need the transpose; every `of`-th of
     them from `part` on. Those that search in grids take pairs that were found before, as `…_listed`."""
     count = 0
-    for source, name in _native.library_kernels()[part::of]:
+    kernels = [(source, name) for source, name in _native.library_kernels() if stands_for_others(name)]
+    for source, name in kernels[part::of]:
         # Grids come from searches, and the number of systems from other steps.
         if name.endswith("_around") or name in ("wire_unsplit", "open_splitting"):
             continue
