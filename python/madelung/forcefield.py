@@ -17,17 +17,16 @@ NumPy, PyTorch or JAX.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
 from madelung import _arguments as check
+from madelung._libraries import library_of
 
 __all__ = ["ForceField", "Terms", "from_openmm"]
 
@@ -67,22 +66,6 @@ class Terms:
     parameters: dict[str, Any]
 
 
-def _library_of(positions: Any, cell: Any) -> tuple[ModuleType, Any, Any, Callable[[Any], Any]]:
-    """The namespace of the library that has made an array, positions and cell, and its arrays of those of NumPy."""
-    torch, jax = (sys.modules.get(name) for name in ("torch", "jax"))
-    if torch is not None and isinstance(positions, torch.Tensor):
-        like = {"dtype": positions.dtype, "device": positions.device}
-        integers = like | {"dtype": torch.int32}
-        own = lambda x: torch.as_tensor(x, **(like if _is_real(x) else integers))  # noqa: E731
-        return import_module("madelung.torch"), positions, cell, own
-    if jax is not None and isinstance(positions, jax.Array):
-        own = lambda x: jax.numpy.asarray(x, positions.dtype) if _is_real(x) else x  # noqa: E731
-        return import_module("madelung.jax"), positions, cell, own
-    r = check.reals("positions", positions, ("N", 3))
-    h = None if cell is None else check.reals("cell", cell, (3, 3))
-    return import_module("madelung.numpy"), r, h, lambda x: x.astype(r.dtype) if _is_real(x) else x
-
-
 @lru_cache(maxsize=1)
 def _all_pairs(n: int) -> dict[str, np.ndarray]:
     """The list of all pairs of atoms, as the functions take it."""
@@ -94,10 +77,6 @@ def _all_pairs(n: int) -> dict[str, np.ndarray]:
         "neighbor_ptr": (n - 1) * np.arange(n + 1, dtype=np.int32),
         "neighbor_shifts": np.zeros((len(i), 3), np.int32),
     }
-
-
-def _is_real(x: np.ndarray) -> bool:
-    return x.dtype.kind == "f"
 
 
 def _is_there(x: Any) -> bool:
@@ -170,7 +149,8 @@ class ForceField:
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.
         """
-        module, positions, cell, array = _library_of(positions, cell)
+        library, positions, cell = library_of(positions, cell)
+        module, array = library.module, library.array
         own = self._in(array)
         if self.cutoff is None:
             for name, x in (("cell", cell), ("neighbors", neighbors)):
