@@ -2446,6 +2446,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
         cell: ArrayLike | None = None, *, taper: float | None = None,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        dispersion: Literal["ewald", "pme"] | None = None, accuracy: float | None = None,
+        alpha: float | ArrayLike | None = None,
+        mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
@@ -2460,6 +2463,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
         cell: ArrayLike | None = None, *, taper: float | None = None,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        dispersion: Literal["ewald", "pme"] | None = None, accuracy: float | None = None,
+        alpha: float | ArrayLike | None = None,
+        mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
@@ -2473,6 +2479,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
         cell: ArrayLike | None = None, *, taper: float | None = None,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
+        dispersion: Literal["ewald", "pme"] | None = None, accuracy: float | None = None,
+        alpha: float | ArrayLike | None = None,
+        mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
@@ -2484,7 +2493,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         """Lennard-Jones potential: 4ε[(σ/r)¹² − (σ/r)⁶].
 
         Lennard-Jones, Proc. Phys. Soc. 43, 461 (1931). The parameters of two types are the mean of both elements of a
-        table.
+        table. With `dispersion` the attraction has no cutoff.
 
         PyTorch: Differentiable twice in positions, cell, parameters and factors of exclusions, forces and virial once
         more.
@@ -2505,6 +2514,11 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
                 "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
                 "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
+            dispersion: how −C₆/r⁶, C₆ = 4εσ⁶, is summed. None: within the cutoff, as all else. Over all pairs of a
+                crystal and their images: "ewald", over waves, or "pme", on a mesh. C₆ then follows from a rule of
+                `mixing`, "geometric", one sum, or "lorentz-berthelot", seven (see `dispersion_coefficients`). At the
+                cutoff r⁻¹² alone ends.
+            accuracy, alpha, mesh_dimensions: of the sum of `dispersion`, as of `particle_mesh_ewald` with `exponent=6`.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -2540,9 +2554,10 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.lennard_jones, stream, positions, types, epsilon, sigma, cutoff, cell, taper, mixing, exclusions,
-            (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts,
-            fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+            potentials.lennard_jones, stream, positions, types, epsilon, sigma, cutoff, cell, taper, mixing,
+            (dispersion, accuracy, alpha, mesh_dimensions), exclusions, (neighbors, neighbor_list, neighbor_ptr,
+            neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx,
+            (prefactor, energy_reduction, compute_forces, compute_virial),
         )
 
     @overload

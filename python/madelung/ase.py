@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,10 @@ try:
 except ImportError:
     raise ImportError("madelung.ase needs ASE 3.23 or newer: pip install 'madelung[ase]'") from None
 
-__all__ = ["ForceFieldCalculator", "Madelung", "neighbor_list"]
+if TYPE_CHECKING:
+    from madelung.d3 import D3
+
+__all__ = ["D3Calculator", "ForceFieldCalculator", "Madelung", "neighbor_list"]
 
 Floats = npt.NDArray[np.float64]
 Potentials = dict[str, dict[str, dict[str, float]]]
@@ -307,7 +310,40 @@ class Madelung(Calculator):
         return _SkinList(max(reaches), self.parameters["skin"]) if reaches else None
 
 
-class ForceFieldCalculator(Calculator):
+class _OfModel(Calculator):
+    """Calculator of a model that has all its parameters: its energy, with its derivatives, at once."""
+
+    name = "madelung"
+    implemented_properties: ClassVar = ["energy", "free_energy", "energies", "forces", "stress"]
+    ignored_changes: ClassVar = {"initial_magmoms", "initial_charges"}
+
+    def set(self, **kwargs: Any) -> dict[str, Any]:
+        """Refuses parameters: the model has them."""
+        if kwargs:
+            raise TypeError(f"expected no parameters, as the model has them, got {', '.join(kwargs)}")
+        return super().set()
+
+    def calculate(
+        self,
+        atoms: Atoms | None = None,
+        properties: list[str] | tuple[str, ...] = ("energy",),
+        system_changes: list[str] = all_changes,
+    ) -> None:
+        """All properties at once: forces and stress come with the energy for little more."""
+        super().calculate(atoms, properties, system_changes)
+        wanted = {"energy_reduction": "atom", "compute_forces": True, "compute_virial": True}
+        energies, forces, virial = self._evaluated(self.atoms, wanted)
+        energy = float(energies.sum())
+        self.results = {"energy": energy, "free_energy": energy, "energies": energies, "forces": forces}
+        if self.atoms.pbc.any() and self.atoms.cell.rank == 3:
+            self.results["stress"] = full_3x3_to_voigt_6_stress(-virial / self.atoms.get_volume())
+
+    def _evaluated(self, atoms: Atoms, wanted: dict[str, Any]) -> Any:
+        """Energies, forces and virial of atoms, which are checked."""
+        raise NotImplementedError
+
+
+class ForceFieldCalculator(_OfModel):
     """The energy of a force field of molecules, with its derivatives, in eV and Å.
 
     Properties: `energy` and `free_energy` (the same number) and `energies` (N,), a term's energy split equally between
@@ -321,10 +357,6 @@ class ForceFieldCalculator(Calculator):
         skin: in Å. Neighbours within cutoff + skin are kept until an atom has moved by more than skin/2.
     """
 
-    name = "madelung"
-    implemented_properties: ClassVar = ["energy", "free_energy", "energies", "forces", "stress"]
-    ignored_changes: ClassVar = {"initial_magmoms", "initial_charges"}
-
     def __init__(self, field: ForceField, *, skin: float = 0.5) -> None:
         super().__init__()
         if not isinstance(field, ForceField):
@@ -333,36 +365,51 @@ class ForceFieldCalculator(Calculator):
         cutoff, skin = self._field.cutoff, _checked("skin", skin)
         self._pairs = None if cutoff is None else _SkinList(cutoff, skin)
 
-    def set(self, **kwargs: Any) -> dict[str, Any]:
-        """Refuses parameters: the field has them."""
-        if kwargs:
-            raise TypeError(f"expected no parameters, as the field has them, got {', '.join(kwargs)}")
-        return super().set()
-
-    def calculate(
-        self,
-        atoms: Atoms | None = None,
-        properties: list[str] | tuple[str, ...] = ("energy",),
-        system_changes: list[str] = all_changes,
-    ) -> None:
-        """All properties at once: forces and stress come with the energy for little more."""
-        super().calculate(atoms, properties, system_changes)
-        atoms = self.atoms
+    def _evaluated(self, atoms: Atoms, wanted: dict[str, Any]) -> Any:
         is_periodic = self._pairs is not None
         if len(atoms) != len(self._field.charges):
             check.refuse("atoms", f"the {len(self._field.charges)} of the field", f"{len(atoms)} atoms")
         if not (atoms.pbc == is_periodic).all():
             check.refuse("atoms.pbc", "all axes periodic" if is_periodic else "no axis periodic", atoms.pbc.tolist())
-        positions, given = atoms.positions, {}
-        if is_periodic:
-            given = {"cell": atoms.cell.array, "neighbors": self._pairs.of(positions, atoms.cell.array, None)}
-        energies, forces, virial = self._field(
-            positions, **given, energy_reduction="atom", compute_forces=True, compute_virial=True
-        )
-        energy = float(energies.sum())
-        self.results = {"energy": energy, "free_energy": energy, "energies": energies, "forces": forces}
-        if is_periodic:
-            self.results["stress"] = full_3x3_to_voigt_6_stress(-virial / atoms.get_volume())
+        positions, cell = atoms.positions, atoms.cell.array
+        given = {"cell": cell, "neighbors": self._pairs.of(positions, cell, None)} if is_periodic else {}
+        return self._field(positions, **given, **wanted)
+
+
+class D3Calculator(_OfModel):
+    """D3 dispersion, with its derivatives, in eV and Å: alone, or in ASE's `SumCalculator` beside a model without it.
+
+    Properties are those of `ForceFieldCalculator`: half the energy of a pair, and a third of that of a triple, are its
+    atoms'. Any axes of the atoms may be periodic; the stress needs a cell that spans a volume.
+
+    Args:
+        d3: a `madelung.d3.D3` in Å and eV, as of `D3.of_functional("pbe", length="angstrom", energy="eV")`.
+        skin: in Å. Neighbours within its cutoffs + skin are kept until an atom has moved by more than skin/2.
+    """
+
+    def __init__(self, d3: D3, *, skin: float = 0.5) -> None:
+        # Its kernels are made when it is imported.
+        from madelung.d3 import D3
+
+        super().__init__()
+        if not isinstance(d3, D3):
+            check.refuse("d3", "a madelung.d3.D3", check.described(d3), TypeError)
+        if (d3.length, d3.energy) != ("angstrom", "eV"):
+            check.refuse("d3", 'one with length="angstrom" and energy="eV"', f"{d3.length} and {d3.energy}")
+        self._d3, skin = d3, _checked("skin", skin)
+        pairs, counted, triples = d3.cutoffs
+        self._lists = {"neighbors": _SkinList(max(pairs, counted), skin)}
+        if d3.s9 != 0.0:
+            self._lists["near"] = _SkinList(triples, skin)
+
+    def _evaluated(self, atoms: Atoms, wanted: dict[str, Any]) -> Any:
+        missing = atoms.pbc & ~atoms.cell.array.any(axis=1)
+        if missing.any():
+            check.refuse("atoms.cell", "a lattice vector along each periodic axis", f"none along {missing.argmax()}")
+        cell = atoms.cell.complete().array if atoms.pbc.any() else None
+        pbc = None if cell is None else atoms.pbc
+        lists = {name: pairs.of(atoms.positions, cell, pbc) for name, pairs in self._lists.items()}
+        return self._d3(atoms.positions, atoms.numbers, cell, **lists, pbc=pbc, **wanted)
 
 
 class _Split:

@@ -409,7 +409,7 @@ class D3:
         check.word("energy_reduction", energy_reduction, ("atom", "system"))
         check.flag("compute_forces", compute_forces)
         check.flag("compute_virial", compute_virial)
-        cutoff, counted, third = self._cutoffs()
+        cutoff, counted, third = self.cutoffs
         call = self._call(positions, numbers, cell, pbc, batch_idx)
         library, r, lattice = call.library, call.positions, call.lattice
         shared = call.counting(call.listed(neighbors, max(cutoff, counted)), counted)
@@ -458,12 +458,13 @@ class D3:
 
         Arguments are those of a call; `neighbors` for `coordination_cutoff` or a longer one.
         """
-        _, counted, _ = self._cutoffs()
+        _, counted, _ = self.cutoffs
         call = self._call(positions, numbers, cell, pbc, batch_idx)
         return coordination(call.positions, **call.counting(call.listed(neighbors, counted), counted))
 
-    def _cutoffs(self) -> tuple[float, float, float]:
-        """The radii of pairs, of coordination numbers and of triples."""
+    @property
+    def cutoffs(self) -> tuple[float, float, float]:
+        """The radii of pairs, of coordination numbers and of triples, in the unit of lengths."""
         unit, given = _LENGTHS[self.length], (self.cutoff, self.coordination_cutoff, self.three_body_cutoff)
         pairs, counted, triples = (bohr * unit if x is None else x for x, bohr in zip(given, (60.0, 40.0, 40.0)))
         return pairs, counted, triples

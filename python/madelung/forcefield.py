@@ -36,6 +36,9 @@ COULOMB = 138.93545764438198
 # A cutoff beyond all pairs of a field without one, in the unit of lengths.
 _ALL = 1e6
 
+# A length on which nothing changes, in the unit of lengths: exp(−r/ρ) is 1.
+_FLAT = 1e30
+
 # Powers of energy and length in the units of the parameters of bonded terms.
 _DIMENSIONS: dict[str, dict[str, tuple[int, int]]] = {
     "harmonic_bonds": {"stiffness": (1, -2), "rest": (0, 1)},
@@ -79,6 +82,13 @@ def _all_pairs(n: int) -> dict[str, np.ndarray]:
     }
 
 
+def _added(found: list[Any]) -> Any:
+    """The sum of results, each one array or a tuple of several."""
+    if not isinstance(found[0], tuple):
+        return sum(found[1:], found[0])
+    return tuple(sum(of[1:], of[0]) for of in zip(*found))
+
+
 def _is_there(x: Any) -> bool:
     """Whether a sum has something to add: an array of another library may be traced, and is not looked at."""
     return not isinstance(x, np.ndarray) or bool(x.any())
@@ -111,12 +121,17 @@ class ForceField:
     """Distance from which on Lennard-Jones potentials are tapered to 0 at the cutoff; None: cut off there."""
     tail: bool = False
     """Whether the mean energy of Lennard-Jones pairs beyond the cutoff is added."""
+    dispersion: bool = False
+    """Whether −C₆/r⁶ of Lennard-Jones potentials counts beyond the cutoff, too, over all pairs and images (LJ-PME), C₆
+    there the geometric mean of those of two types."""
+    shift: Any = None
+    """(K, K), what is taken off the Lennard-Jones energy of each pair within the cutoff; None: nothing."""
     accuracy: float = 5e-4
-    """Target for the Ewald sum, as `madelung.numpy.particle_mesh_ewald` takes it; in float32 never below 1e-5."""
+    """Target for the Ewald sums, as `madelung.numpy.particle_mesh_ewald` takes it; in float32 never below 1e-5."""
     alpha: float | None = None
-    """Splitting parameter of the Ewald sum; with `mesh_dimensions` nothing is chosen, as graphs and `jit` need it."""
+    """Splitting parameter of the Ewald sums; with `mesh_dimensions` nothing is chosen, as graphs and `jit` need it."""
     mesh_dimensions: tuple[int, int, int] | None = None
-    """The nodes of its mesh along the lattice vectors."""
+    """The nodes of their meshes along the lattice vectors."""
     coulomb: float = COULOMB
     """e²/4πε₀ in the units of the field."""
     constraints: Any = field(default_factory=lambda: np.zeros((0, 2), np.int32))
@@ -179,9 +194,7 @@ class ForceField:
             found.append(function(positions, terms.atoms, *terms.parameters.values(), cell, **wanted))
         if self.tail and cell is not None:
             found.append(own._beyond(positions, cell, array(self._shares()), array(np.eye(3)), wanted))
-        if not (compute_forces or compute_virial):
-            return sum(found[1:], found[0])
-        return tuple(sum(of[1:], of[0]) for of in zip(*found))
+        return _added(found)
 
     def in_units(self, length: float, energy: float) -> ForceField:
         """Force field in other units: `length` of them are one of the present ones, and `energy` of the energies.
@@ -198,6 +211,7 @@ class ForceField:
         return replace(
             self,
             epsilon=self.epsilon * energy,
+            shift=None if self.shift is None else self.shift * energy,
             sigma=self.sigma * length,
             terms=tuple(map(of_terms, self.terms)),
             cutoff=None if self.cutoff is None else self.cutoff * length,
@@ -212,7 +226,7 @@ class ForceField:
         def of(x: Any) -> Any:
             return array(x) if isinstance(x, np.ndarray) else x
 
-        names = ("charges", "types", "epsilon", "sigma", "excluded", "factors")
+        names = ("charges", "types", "epsilon", "sigma", "shift", "excluded", "factors")
         terms = [
             replace(t, atoms=of(t.atoms), parameters={x: of(p) for x, p in t.parameters.items()}) for t in self.terms
         ]
@@ -225,10 +239,14 @@ class ForceField:
             given["exclusions"] = self.excluded, self.factors
         if self.cutoff is None:
             return module.coulomb(r, self.charges, cutoff=_ALL, **given)
-        given |= {"cutoff": self.cutoff, "mesh_dimensions": self.mesh_dimensions}
+        return module.particle_mesh_ewald(r, self.charges, cell, cutoff=self.cutoff, **self._split(r), **given)
+
+    def _split(self, r: Any) -> dict[str, Any]:
+        """The parameters of the Ewald sums of some positions."""
+        given = {"alpha": self.alpha, "mesh_dimensions": self.mesh_dimensions}
         if self.alpha is None or self.mesh_dimensions is None:
             given["accuracy"] = max(self.accuracy, 1e-5) if "float32" in str(r.dtype) else self.accuracy
-        return module.particle_mesh_ewald(r, self.charges, cell, self.alpha, **given)
+        return given
 
     def _uncharged(self, module: ModuleType, r: Any, cell: Any, pairs: dict[str, Any], wanted: dict[str, Any]) -> Any:
         """The Lennard-Jones energy and what else is asked for."""
@@ -236,7 +254,18 @@ class ForceField:
         given = {"taper": reach if self.switch is None else self.switch, **pairs, **wanted}
         if len(self.excluded):
             given["exclusions"] = self.excluded
-        return module.lennard_jones(r, self.types, self.epsilon, self.sigma, reach, cell, **given)
+        found = [module.lennard_jones(r, self.types, self.epsilon, self.sigma, reach, cell, **given)]
+        if self.dispersion:
+            of = (r, self.types, self.epsilon.diagonal(), self.sigma.diagonal(), reach, cell)
+            far = {"mixing": "geometric", **given}
+            # What lies beyond the cutoff.
+            found.append(module.lennard_jones(*of, dispersion="pme", **self._split(r), **far))
+            found.append(module.lennard_jones(*of, prefactor=-1.0, **far))
+        if self.shift is not None:
+            one = 1.0 + 0.0 * self.shift
+            tables = (self.shift, _FLAT * one, 0.0 * one)
+            found.append(module.buckingham(r, self.types, *tables, reach, cell, prefactor=-1.0, **given))
+        return _added(found)
 
     def _shares(self) -> np.ndarray:
         """The share of each two types among the pairs of all atoms, each with itself too, (K, K)."""
@@ -276,10 +305,10 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
     """The force field of a `System` of OpenMM, as its readers make it of files of AMBER, GROMACS and others.
 
     Args:
-        system: an `openmm.System` with at most one `NonbondedForce` (without cutoff, or with Ewald's sum or PME), and
-            any number of harmonic bonds and angles, periodic and Ryckaert–Bellemans torsions. With a cutoff bonded
-            atoms are nearest images, as in forces of OpenMM that use periodic boundary conditions; others take whole
-            molecules, of which both are the same.
+        system: an `openmm.System` with at most one `NonbondedForce` (without cutoff, or with Ewald's sum, PME or
+            LJPME), and any number of harmonic bonds and angles, periodic and Ryckaert–Bellemans torsions. With a cutoff
+            bonded atoms are nearest images, as in forces of OpenMM that use periodic boundary conditions; others take
+            whole molecules, of which both are the same.
         leave_out: names of forces of the system, `["CMAPTorsionForce"]`, whose energies the field lacks.
 
     Returns:
@@ -389,8 +418,8 @@ def _pairs(force: Any) -> dict[str, Any]:
     name = {force.NoCutoff: "NoCutoff", force.CutoffNonPeriodic: "CutoffNonPeriodic", force.LJPME: "LJPME"}
     name |= {force.CutoffPeriodic: "CutoffPeriodic", force.Ewald: "Ewald", force.PME: "PME"}
     method = name[force.getNonbondedMethod()]
-    if method not in ("NoCutoff", "Ewald", "PME"):
-        check.refuse("system", "a NonbondedForce of NoCutoff, Ewald or PME", method)
+    if method not in ("NoCutoff", "Ewald", "PME", "LJPME"):
+        check.refuse("system", "a NonbondedForce of NoCutoff, Ewald, PME or LJPME", method)
     if force.getNumParticleParameterOffsets() or force.getNumExceptionParameterOffsets():
         check.refuse("system", "a NonbondedForce without parameter offsets", "one with them")
     n = force.getNumParticles()
@@ -411,6 +440,11 @@ def _pairs(force: Any) -> dict[str, Any]:
     of_near = [(*pair, depth, length) for pair, (_, length, depth) in zip(excluded[near], numbers[near])]
     has_cutoff = method != "NoCutoff"
     switch = _number(force.getSwitchingDistance()) if has_cutoff and force.getUseSwitchingFunction() else None
+    of_dispersion: dict[str, Any] = {}
+    if method == "LJPME":
+        if switch is not None:
+            check.refuse("system", "a NonbondedForce of LJPME without a switching function", "one with it")
+        of_dispersion = {"dispersion": True, "tail": False, "shift": _shift(force, depths, lengths)}
     return {
         "charges": charges,
         "types": types.reshape(-1).astype(np.int32),
@@ -424,7 +458,19 @@ def _pairs(force: Any) -> dict[str, Any]:
         "tail": has_cutoff and force.getUseDispersionCorrection(),
         "accuracy": force.getEwaldErrorTolerance(),
         **_splitting(force),
+        **of_dispersion,
     }
+
+
+def _shift(force: Any, depths: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The energies of pairs of two types at the cutoff that OpenMM takes off with LJPME: of the potential within it,
+    and of the part of −C₆/r⁶ that it has on the mesh."""
+    cutoff, alpha = _number(force.getCutoffDistance()), _number(force.getLJPMEParameters()[0])
+    x2 = -np.log(2.0 * force.getEwaldErrorTolerance()) if alpha == 0.0 else (alpha * cutoff) ** 2
+    s6 = (0.5 * np.add.outer(lengths, lengths) / cutoff) ** 6
+    root = 2.0 * np.sqrt(depths) * (lengths / cutoff) ** 3
+    on_mesh = 1.0 - np.exp(-x2) * (1.0 + x2 + 0.5 * x2**2)
+    return 4.0 * np.sqrt(np.outer(depths, depths)) * s6 * (s6 - 1.0) + np.outer(root, root) * on_mesh
 
 
 def _splitting(force: Any) -> dict[str, Any]:

@@ -19,6 +19,11 @@ BOUND = 5e-9
 Arrays = list[np.ndarray]
 
 
+def fourth_order(f: Callable[[float], Any], h: float) -> Any:
+    """The derivative of a function at 0, with an error of h⁴."""
+    return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
+
+
 def directions(shapes: list[tuple[int, ...]], seed: int) -> Arrays:
     rng = np.random.default_rng(seed)
     return [rng.normal(size=shape) for shape in shapes]

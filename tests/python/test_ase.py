@@ -17,6 +17,7 @@ from ase.stress import voigt_6_to_full_3x3_stress
 
 import madelung.numpy as mn
 from conftest import CASES, ROOT, assert_close
+from differences import fourth_order
 from madelung.ase import Madelung
 from madelung.units import EV_ANGSTROM
 
@@ -40,10 +41,6 @@ def skewed(**settings) -> Atoms:
     atoms.set_initial_charges(rng.uniform(-1.0, 1.0, len(atoms)))
     atoms.calc = Madelung(accuracy=1e-10, **settings)
     return atoms
-
-
-def fourth_order(f, h: float) -> float:
-    return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ import pytest
 
 import madelung.jax
 from conftest import required
+from differences import fourth_order
 from madelung.d3 import D3, Elements
 
 ase_build = required("ase.build")
+calculators = required("madelung.ase")
 interface = required("dftd3.interface")
 
 BOHR = 0.529177210903
@@ -115,17 +117,15 @@ def test_gradients_of_forces_are_differences(name):
     rng = np.random.default_rng(2)
     weights, step = (rng.normal(size=atoms.positions.shape) for _ in range(2))
 
-    def loss(positions) -> float:
-        _, forces = d3(**(given | {"positions": positions}), compute_forces=True)
-        return (weights * forces).sum()
+    def loss(h: float) -> float:
+        _, forces = d3(**(given | {"positions": atoms.positions + h * step}), compute_forces=True)
+        return float((weights * forces).sum())
 
     tensors = {x: torch.tensor(a) for x, a in given.items()}
     r = tensors["positions"].requires_grad_()
     _, forces = d3(**tensors, compute_forces=True)
     (slope,) = torch.autograd.grad((torch.tensor(weights) * forces).sum(), r)
-    h = 4e-4
-    at = [loss(atoms.positions + n * h * step) for n in (-2, -1, 1, 2)]
-    assert (slope.numpy() * step).sum() == pytest.approx((8 * (at[2] - at[1]) - (at[3] - at[0])) / (12 * h), rel=1e-7)
+    assert (slope.numpy() * step).sum() == pytest.approx(fourth_order(loss, 4e-4), rel=1e-7)
 
 
 @pytest.mark.parametrize("library", ["torch", "jax"])
@@ -158,6 +158,21 @@ def test_a_batch_has_the_numbers_of_its_systems():
     np.testing.assert_allclose(np.bincount(together["batch_idx"], atoms), energy, rtol=1e-12)
     np.testing.assert_allclose(forces, np.concatenate([f for _, f, _ in alone]), atol=1e-12)
     np.testing.assert_allclose(virial, np.stack([w for _, _, w in alone]), atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["complex", "slab", "silicon"])
+def test_the_calculator_of_ase(name):
+    atoms, d3 = structure(name), correction()
+    energy, forces, virial = d3(**arguments(atoms), compute_forces=True, compute_virial=True)
+    atoms.calc = calculators.D3Calculator(d3)
+    assert atoms.get_potential_energy() == pytest.approx(energy[0], rel=1e-12)
+    np.testing.assert_allclose(atoms.get_forces(), forces, atol=1e-12)
+    if name != "complex":
+        np.testing.assert_allclose(-atoms.get_stress(voigt=False) * atoms.get_volume(), virial, atol=1e-11)
+    atoms.positions += 0.1 * np.random.default_rng(3).normal(size=atoms.positions.shape)
+    assert atoms.get_potential_energy() == pytest.approx(d3(**arguments(atoms))[0], rel=1e-12)
+    with pytest.raises(ValueError, match='`d3`: expected one with length="angstrom"'):
+        calculators.D3Calculator(replace(d3, length="nm"))
 
 
 def test_units_are_named():

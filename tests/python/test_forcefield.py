@@ -38,6 +38,13 @@ SYSTEMS: dict[str, tuple[str, bool, list[str], dict[str, Any], tuple[str, ...]]]
         {**PERIODIC, "switchDistance": 0.8},
         (),
     ),
+    "peptide in water, LJPME": (
+        "test.pdb",
+        False,
+        ["amber14-all.xml", "amber14/tip3p.xml"],
+        {**PERIODIC, "nonbondedMethod": app.LJPME},
+        (),
+    ),
 }
 
 pytestmark = pytest.mark.usefixtures("double_precision")
@@ -164,7 +171,7 @@ def test_under_jit() -> None:
     assert np.isfinite(by).all() and np.abs(by).max() > 0
 
 
-@pytest.mark.parametrize("method", ["NoCutoff", "PME"])
+@pytest.mark.parametrize("method", ["NoCutoff", "PME", "LJPME"])
 def test_tensors(method: str) -> None:
     system, r, cell = chains(getattr(openmm.NonbondedForce, method))
     field, flags = from_openmm(system), {"compute_forces": True, "compute_virial": True}
@@ -236,9 +243,9 @@ def test_what_there_is_no_function_for_is_named() -> None:
     system.setVirtualSite(2, openmm.TwoParticleAverageSite(0, 1, 0.5, 0.5))
     with pytest.raises(ValueError, match="expected atoms without virtual sites, got one at 2"):
         from_openmm(system)
-    for name in ("CutoffPeriodic", "CutoffNonPeriodic", "LJPME"):
+    for name in ("CutoffPeriodic", "CutoffNonPeriodic"):
         system = chains(getattr(openmm.NonbondedForce, name))[0]
-        with pytest.raises(ValueError, match=f"expected a NonbondedForce of NoCutoff, Ewald or PME, got {name}"):
+        with pytest.raises(ValueError, match=f"expected a NonbondedForce of NoCutoff, Ewald, PME or LJPME, got {name}"):
             from_openmm(system)
     with pytest.raises(TypeError, match=r"`system`: expected an openmm.System"):
         from_openmm("water")

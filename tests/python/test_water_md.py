@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import ROOT, required
+from differences import fourth_order
 
 required("ase")
 EXAMPLE = ROOT / "examples" / "water_md.py"
@@ -35,8 +36,7 @@ def test_forces_are_those_of_the_energy(example):
         atoms.positions = start + step * direction
         return atoms.get_potential_energy()
 
-    h = 1e-3
-    found = (8 * (energy(h) - energy(-h)) - (energy(2 * h) - energy(-2 * h))) / (12 * h)
+    found = fourth_order(energy, 1e-3)
     assert found == pytest.approx(expected, rel=1e-7)
 
 

@@ -31,18 +31,19 @@ from madelung._functions.plans import estimated, summed
 from madelung._functions.results import PmeParameters
 from madelung._functions.sum_arguments import Arguments, arguments, part
 
+MESH_DIMENSIONS = Parameter(
+    "mesh_dimensions",
+    "nodes",
+    text(
+        "nodes of the mesh along each lattice vector, three integers, for all systems or for each (B, 3). They are "
+        "Python integers, so that shapes are known in graphs and under `jit`."
+    ),
+    None,
+)
 _MESH = Group(
     "mesh",
     (
-        Parameter(
-            "mesh_dimensions",
-            "nodes",
-            text(
-                "nodes of the mesh along each lattice vector, three integers, for all systems or for each (B, 3). They "
-                "are Python integers, so that shapes are known in graphs and under `jit`."
-            ),
-            None,
-        ),
+        MESH_DIMENSIONS,
         Parameter(
             "mesh_spacing",
             "positive",

@@ -10,6 +10,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung._functions.declare import KEYWORDS, REQUIRED, Group, Parameter, function, text
+from madelung._functions.dispersion import DISPERSION, long_range, method_of
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, without
 from madelung._functions.framework import Framework
 from madelung._functions.lists import pairs_of
@@ -75,8 +76,9 @@ _RETURNS = text(
 TABLES: dict[str, tuple[str, ...]] = {}
 
 
-def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any]:
-    """Declares the function of an op of `pair_potential!`: its docstring, and its tables with their texts."""
+def pair_potential(name: str, said: str, disperses: bool = False, **parameters: str) -> Callable[..., Any]:
+    """Declares the function of an op of `pair_potential!`: its docstring, and its tables with their texts. `disperses`:
+    whether it has the term −4ε(σ/r)⁶, which can be summed over all pairs."""
     TABLES[name] = tuple(parameters)
     is_mixed = set(_MIXED) <= set(parameters)
     tables = tuple(
@@ -97,6 +99,7 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
     def body(f: Framework, positions: Any, types: Any, *others: Any) -> Any:
         tables, others = dict(zip(parameters, others)), others[len(parameters) :]
         cutoff, cell, taper, *rules, exclusions, lists, pbc, batch_idx, (prefactor, reduction, forces, virial) = others
+        far = method_of(rules[1], rules[0], cell) if disperses else None
         wanted = f.outputs((prefactor, reduction, forces, False, virial, False))
         lattice = f.no_cell(positions) if cell is None else cell
         system = f.system(positions, check.NO_CHARGES, lattice, batch_idx)
@@ -110,10 +113,25 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
         atoms = (positions, cell, pbc, batch_idx)
         excluded = excluded_pairs(f, system, atoms, exclusions)
         pairs = without(f, pairs_of(f, system, atoms, lists, reach), excluded)
-        found = [f.energies(name, system, given, (kinds, *pairs, reach, onset), wanted)]
+        scaled = None
         if excluded is not None and not excluded.are_left_out:
             scaled = (*excluded.pairs, excluded.exclusion_of, excluded.factors)
-            found.append(f.energies(f"{name}_exclusions", system, given, (kinds, *scaled, reach, onset), wanted))
+
+        def within(op: str, tables: list[Any], wanted: Any) -> list[Any]:
+            found = [f.energies(op, system, tables, (kinds, *pairs, reach, onset), wanted)]
+            if scaled is not None:
+                found.append(f.energies(f"{op}_exclusions", system, tables, (kinds, *scaled, reach, onset), wanted))
+            return found
+
+        found = within(name, given, wanted)
+        if far is not None:
+            outputs = (prefactor, reduction, forces, False, virial, False)
+            # What the sum over all pairs has within the cutoff, too, is taken off: −C₆/r⁶ is Buckingham's potential.
+            c6 = 4.0 * given[0] * given[1] ** 6
+            one = f.full(c6.shape, 1.0, system.positions)
+            found += within("buckingham", [0.0 * c6, one, c6], f.outputs((-prefactor, *outputs[1:])))
+            per_type = tuple([f.reals(x, tables[x], ("K",), system.positions) for x in _MIXED])
+            found += long_range(f, rules[1], mixing, per_type, kinds, atoms, (reach, lists, exclusions), outputs)
         return all_added(f, found)
 
     def reach_given(cutoff: Any) -> Any:
@@ -131,6 +149,7 @@ def pair_potential(name: str, said: str, **parameters: str) -> Callable[..., Any
         KEYWORDS,
         _TAPER,
         *([_MIXING] if is_mixed else []),
+        *([DISPERSION] if disperses else []),
         _EXCLUSIONS,
         LISTS,
         PBC.but(
@@ -201,8 +220,9 @@ lennard_jones = pair_potential(
     """Lennard-Jones potential: 4ε[(σ/r)¹² − (σ/r)⁶].
 
     Lennard-Jones, Proc. Phys. Soc. 43, 461 (1931). The parameters of two types are the mean of both elements of a
-    table.
+    table. With `dispersion` the attraction has no cutoff.
     """,
+    disperses=True,
     epsilon="the depth ε.",
     sigma="the length σ.",
 )

@@ -1,4 +1,4 @@
-"""The examples as modules and as programs, and differences of their energies."""
+"""The examples as modules and as programs."""
 
 import importlib
 import subprocess
@@ -28,8 +28,3 @@ def run(name: str, *arguments: object) -> str:
 def main(module: ModuleType, *arguments: object) -> int:
     """An example in this process, whose number of threads stays what it is."""
     return module.main([str(x) for x in (*arguments, "--threads", torch.get_num_threads())])
-
-
-def fourth_order(f, h: float) -> float:
-    """The derivative of f at 0, with an error of h⁴."""
-    return (8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h)

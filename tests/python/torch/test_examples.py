@@ -8,10 +8,11 @@ import re
 import numpy as np
 import pytest
 import torch
-from scripts import fourth_order, load, main, run
+from scripts import load, main, run
 
 import madelung.numpy
 from conftest import required
+from differences import fourth_order
 
 MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from scripts import fourth_order, load, main, run
+from scripts import load, main, run
+
+from differences import fourth_order
 
 pytestmark = pytest.mark.host("the examples run there")
 
