@@ -108,7 +108,7 @@ test-versions: $(VENV)/.module
 
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --release --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --release --workspace --all-targets --features madelung-core/interpreted -- -D warnings
 	$(PYTHON) tools/house.py
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)

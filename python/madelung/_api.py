@@ -3182,10 +3182,10 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Ismail and Grest, J. Chem. Phys. 127, 144711 (2007)); those of two unlike factors are a square less a square. So
         the energy −Σ C₆/r⁶ is `ewald_summation(positions, coefficients, cell, exponent=6, prefactor=-1.0) @ signs`, and
         forces are those of the sets, each times its sign, added up. For coefficients √(C_i C_j) one set, √C_i, is
-        enough. As C₆ goes with √ε_i, its derivative by a depth of zero is infinite.
+        enough. As C₆ goes with √ε_i, its derivative by a depth of zero is infinite, and taken as zero.
 
         Args:
-            sigma: (N,), the diameter σ of each atom, in L, above zero.
+            sigma: (N,), the diameter σ of each atom, in L, from zero up.
             epsilon: (N,), the depth ε of the well of each atom, from zero up.
 
         Returns:

@@ -34,6 +34,14 @@ class Library:
     value: Callable[[Any], np.ndarray | None]
     """An array as one of NumPy, or None where it has no value, under `jit`."""
 
+    def integers(self, name: str, x: Any) -> Any:
+        """Integers of the library, of 32 bits, from such an array of its own or NumPy's."""
+        if not str(getattr(x, "dtype", "")).rpartition(".")[2].startswith(("int", "uint")):
+            check.refuse(name, "an array of integers", check.described(x), TypeError)
+        if isinstance(x, np.ndarray):
+            return self.array(x.astype(np.int32))
+        return x.int() if hasattr(x, "detach") else x.astype(np.int32)
+
     def still(self, x: Any) -> Any:
         """An array as one that nothing is differentiated by."""
         return x.detach() if hasattr(x, "detach") else x
@@ -103,7 +111,7 @@ def _jax(jax: Any, r: Any) -> Library:
 
     return Library(
         madelung.jax,
-        lambda x: jax.numpy.asarray(x, r.dtype) if is_real(x) else x,
+        lambda x: jax.numpy.asarray(x, r.dtype if is_real(x) else None),
         gradients,
         lambda x, idx, systems: jax.ops.segment_sum(x, idx, systems),
         lambda x: None if isinstance(x, jax.core.Tracer) else np.asarray(x),

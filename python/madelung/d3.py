@@ -22,6 +22,7 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung._libraries import Library, library_of
+from madelung._neighbors import Neighbors
 from madelung.kernels import (
     Array,
     Batch,
@@ -98,7 +99,8 @@ def features(
     elements: Map[Atom, Element],
     feature: Out[Real, Atom, Feature],
 ):
-    """Features f, C₆ of two atoms is Σ ± f f: those of the references, with weights ∝ exp(−4 (n − n_reference)²)."""
+    """The features f of an atom, by which C₆ of two is Σ ± f f: those of the references of its element, with weights
+    ∝ exp(−4 (n − n_reference)²)."""
     z = elements.of(i)
     d0 = (number[i] - references[z, 0]) ** 2
     d1 = (number[i] - references[z, 1]) ** 2
@@ -319,7 +321,7 @@ class D3:
     """Radius of coordination numbers; None: 40 bohr."""
     three_body_cutoff: float | None = None
     """Longest side of a triple; None: 40 bohr. The time goes with its sixth power."""
-    _kept: dict[tuple[int, ...], dict[str, np.ndarray]] = field(default_factory=dict, repr=False)
+    _kept: dict[tuple[int, ...], dict[str, np.ndarray]] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         check.word("length", self.length, tuple(_LENGTHS))
@@ -329,10 +331,10 @@ class D3:
         for name in ("cutoff", "coordination_cutoff", "three_body_cutoff"):
             if getattr(self, name) is not None:
                 check.positive(name, getattr(self, name))
-        object.__setattr__(self, "_kept", {})
         if self.elements is not None:
-            self._check_elements("elements", np.asarray(self.elements))
-            object.__setattr__(self, "elements", tuple(sorted({int(z) for z in self.elements})))
+            found = np.unique(np.asarray(self.elements))
+            self._check_elements("elements", found)
+            object.__setattr__(self, "elements", tuple(found.tolist()))
 
     @staticmethod
     def of_functional(
@@ -366,9 +368,7 @@ class D3:
             check.refuse("name", "a functional that has parameters of D3(BJ)", name)
         p = {x: float(found[x]) for x in ("s6", "s8", "a1", "a2", "s9")}
         p["s9"] *= check.flag("three_body", three_body)
-        return D3(
-            **p, length=length, energy=energy, elements=None if elements is None else tuple(elements), tables=tables
-        )
+        return D3(**p, length=length, energy=energy, elements=elements, tables=tables)
 
     def __call__(
         self,
@@ -412,13 +412,13 @@ class D3:
         cutoff, counted, third = self.cutoffs
         call = self._call(positions, numbers, cell, pbc, batch_idx)
         library, r, lattice = call.library, call.positions, call.lattice
-        shared = call.counting(call.listed(neighbors, max(cutoff, counted)), counted)
+        shared = call.counting(call.listed("neighbors", neighbors, max(cutoff, counted)), counted)
         shared |= {x: call.tables[x] for x in ("references", "signs", *_BASIS)}
         damping = {"s6": self.s6, "s8": self.s8, "a1": self.a1, "a2": self.a2 * _LENGTHS[self.length]}
         of_pairs = {"ratios": call.tables["ratios"], "cutoff": cutoff} | damping
         of_triples: dict[str, Any] = {}
         if self.s9 != 0.0:
-            of_triples = {"contacts": call.tables["contacts"], "near": call.listed(near, third)}
+            of_triples = {"contacts": call.tables["contacts"], "near": call.listed("near", near, third)}
             # C₉ is the root of three C₆ in atomic units alone.
             of_triples |= {"three_body_cutoff": third, "s9": self.s9 / _ENERGIES[self.energy] ** 0.5}
 
@@ -460,7 +460,7 @@ class D3:
         """
         _, counted, _ = self.cutoffs
         call = self._call(positions, numbers, cell, pbc, batch_idx)
-        return coordination(call.positions, **call.counting(call.listed(neighbors, counted), counted))
+        return coordination(call.positions, **call.counting(call.listed("neighbors", neighbors, counted), counted))
 
     @property
     def cutoffs(self) -> tuple[float, float, float]:
@@ -484,6 +484,9 @@ class D3:
             units = {x: _LENGTHS[self.length] ** a * _ENERGIES[self.energy] ** b for x, (a, b) in _DIMENSIONS.items()}
             self._kept[elements] = {x: units.get(x, 1.0) * table for x, table in self.tables.chosen(elements).items()}
         tables = {name: library.array(x) for name, x in self._kept[elements].items()}
+        if batch_idx is not None:
+            batch_idx = library.integers("batch_idx", batch_idx)
+            check.fits("batch_idx", batch_idx, (r.shape[0],))
         lattice = library.array(np.zeros((1, 3, 3))) if h is None else h.reshape((-1, 3, 3))
         at = {name: x for name, x in (("cell", h), ("pbc", pbc), ("batch_idx", batch_idx)) if x is not None}
         return _Call(library, r, lattice, kinds, tables, at, is_single)
@@ -495,17 +498,18 @@ class D3:
         if z is None:
             if self.elements is None:
                 check.refuse("numbers", "`elements` of the D3 where they cannot be read", "an array of one")
-            places = np.full(len(self.tables.radii), -1, np.int32)
+            places = np.full(len(self.tables.radii) + 1, len(self.elements), np.int32)
             places[list(self.elements)] = np.arange(len(self.elements))
-            return self.elements, library.array(places)[numbers]
-        self._check_elements("numbers", z)
-        elements = tuple(np.unique(z).tolist()) if self.elements is None else self.elements
-        if missing := set(z.tolist()) - set(elements):
+            return self.elements, library.array(places)[library.integers("numbers", numbers)]
+        there = np.unique(z)
+        self._check_elements("numbers", there)
+        elements = tuple(there.tolist()) or (1,) if self.elements is None else self.elements
+        if missing := set(there.tolist()) - set(elements):
             check.refuse("numbers", f"elements among {elements}, as `elements` says", min(missing))
         return elements, library.array(np.searchsorted(elements, z).astype(np.int32))
 
     def _check_elements(self, name: str, z: np.ndarray) -> None:
-        if z.dtype.kind not in "iu":
+        if z.dtype.kind not in "iu" and z.size:
             check.refuse(name, "integers, atomic numbers", check.described(z), TypeError)
         bad = z[(z < 1) | (z >= len(self.tables.radii))]
         if bad.size:
@@ -524,9 +528,13 @@ class _Call:
     at: dict[str, Any]
     is_single: bool
 
-    def listed(self, pairs: Any, cutoff: float) -> Any:
+    def listed(self, name: str, pairs: Any, cutoff: float) -> Any:
         """A list that was given, or that of this call."""
         if pairs is not None:
+            if not isinstance(pairs, Neighbors):
+                check.refuse(name, "what `find_neighbors` or `NeighborList` gives", check.described(pairs), TypeError)
+            if pairs.cutoff < cutoff:
+                check.refuse(name, f"a list for a cutoff of {cutoff:g} or more", f"one for {pairs.cutoff:g}")
             return pairs
         still = {name: self.library.still(x) for name, x in self.at.items()}
         return self.library.module.find_neighbors(self.library.still(self.positions), cutoff, **still)

@@ -26,6 +26,7 @@ from typing import Any, Literal
 import numpy as np
 
 from madelung import _arguments as check
+from madelung._functions.powers import root_of
 from madelung._libraries import library_of
 
 __all__ = ["ForceField", "Terms", "from_openmm"]
@@ -124,8 +125,9 @@ class ForceField:
     dispersion: bool = False
     """Whether −C₆/r⁶ of Lennard-Jones potentials counts beyond the cutoff, too, over all pairs and images (LJ-PME), C₆
     there the geometric mean of those of two types."""
-    shift: Any = None
-    """(K, K), what is taken off the Lennard-Jones energy of each pair within the cutoff; None: nothing."""
+    shift: float | None = None
+    """With `dispersion`: the share of C₆/r⁶ at the cutoff that is on the mesh, where energies of pairs are shifted to
+    end there, as OpenMM has them; None: they are not shifted."""
     accuracy: float = 5e-4
     """Target for the Ewald sums, as `madelung.numpy.particle_mesh_ewald` takes it; in float32 never below 1e-5."""
     alpha: float | None = None
@@ -211,7 +213,6 @@ class ForceField:
         return replace(
             self,
             epsilon=self.epsilon * energy,
-            shift=None if self.shift is None else self.shift * energy,
             sigma=self.sigma * length,
             terms=tuple(map(of_terms, self.terms)),
             cutoff=None if self.cutoff is None else self.cutoff * length,
@@ -226,7 +227,7 @@ class ForceField:
         def of(x: Any) -> Any:
             return array(x) if isinstance(x, np.ndarray) else x
 
-        names = ("charges", "types", "epsilon", "sigma", "shift", "excluded", "factors")
+        names = ("charges", "types", "epsilon", "sigma", "excluded", "factors")
         terms = [
             replace(t, atoms=of(t.atoms), parameters={x: of(p) for x, p in t.parameters.items()}) for t in self.terms
         ]
@@ -262,8 +263,12 @@ class ForceField:
             found.append(module.lennard_jones(*of, dispersion="pme", **self._split(r), **far))
             found.append(module.lennard_jones(*of, prefactor=-1.0, **far))
         if self.shift is not None:
-            one = 1.0 + 0.0 * self.shift
-            tables = (self.shift, _FLAT * one, 0.0 * one)
+            s6, of_type = (self.sigma / reach) ** 6, self.epsilon.diagonal() * (self.sigma.diagonal() / reach) ** 6
+            # With C₆ the geometric mean on the mesh: its root is there for both types.
+            root = root_of(of_type)
+            at_end = 4.0 * (self.epsilon * s6 * (s6 - 1.0) + self.shift * root[:, None] * root)
+            flat = 0.0 * at_end
+            tables = (at_end, _FLAT + flat, flat)
             found.append(module.buckingham(r, self.types, *tables, reach, cell, prefactor=-1.0, **given))
         return _added(found)
 
@@ -444,7 +449,7 @@ def _pairs(force: Any) -> dict[str, Any]:
     if method == "LJPME":
         if switch is not None:
             check.refuse("system", "a NonbondedForce of LJPME without a switching function", "one with it")
-        of_dispersion = {"dispersion": True, "tail": False, "shift": _shift(force, depths, lengths)}
+        of_dispersion = {"dispersion": True, "tail": False, "shift": _shift(force)}
     return {
         "charges": charges,
         "types": types.reshape(-1).astype(np.int32),
@@ -462,15 +467,11 @@ def _pairs(force: Any) -> dict[str, Any]:
     }
 
 
-def _shift(force: Any, depths: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The energies of pairs of two types at the cutoff that OpenMM takes off with LJPME: of the potential within it,
-    and of the part of −C₆/r⁶ that it has on the mesh."""
+def _shift(force: Any) -> float:
+    """The share of C₆/r⁶ that OpenMM has on the mesh at the cutoff."""
     cutoff, alpha = _number(force.getCutoffDistance()), _number(force.getLJPMEParameters()[0])
     x2 = -np.log(2.0 * force.getEwaldErrorTolerance()) if alpha == 0.0 else (alpha * cutoff) ** 2
-    s6 = (0.5 * np.add.outer(lengths, lengths) / cutoff) ** 6
-    root = 2.0 * np.sqrt(depths) * (lengths / cutoff) ** 3
-    on_mesh = 1.0 - np.exp(-x2) * (1.0 + x2 + 0.5 * x2**2)
-    return 4.0 * np.sqrt(np.outer(depths, depths)) * s6 * (s6 - 1.0) + np.outer(root, root) * on_mesh
+    return float(1.0 - np.exp(-x2) * (1.0 + x2 + 0.5 * x2**2))
 
 
 def _splitting(force: Any) -> dict[str, Any]:

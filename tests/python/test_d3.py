@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import madelung.jax
+import madelung.numpy
 from conftest import required
 from differences import fourth_order
 from madelung.d3 import D3, Elements
@@ -101,7 +102,10 @@ def test_second_derivatives_are_those_of_the_reference():
         d3 = correction(s9=0.0, elements=elements)
         r = jax.numpy.asarray(atoms.positions)
         pairs = madelung.jax.find_neighbors(r, PAIRS * BOHR)
-        found = np.asarray(jax.jit(jax.hessian(lambda r: d3(r, numbers, neighbors=pairs).sum()))(r))
+        energy = jax.jit(lambda r, z: d3(r, z, neighbors=pairs).sum())
+        found = np.asarray(jax.jit(jax.hessian(energy))(r, numbers))
+        with pytest.raises(Exception, match=r"`elements: map`: expected elements from 0 to below 3"):
+            energy(r, numbers.at[0].set(2)).block_until_ready()
     want = reference(atoms, 0.0, hessian=True).reshape(found.shape)
     assert abs(found - want).max() < 1e-7 * abs(want).max()
 
@@ -171,6 +175,14 @@ def test_the_calculator_of_ase(name):
         np.testing.assert_allclose(-atoms.get_stress(voigt=False) * atoms.get_volume(), virial, atol=1e-11)
     atoms.positions += 0.1 * np.random.default_rng(3).normal(size=atoms.positions.shape)
     assert atoms.get_potential_energy() == pytest.approx(d3(**arguments(atoms))[0], rel=1e-12)
+    # Other axes, in the same cell, and another number of atoms.
+    for changed in (False, (True, False, False)) if name != "complex" else ():
+        atoms.pbc = changed
+        assert atoms.get_potential_energy() == pytest.approx(d3(**arguments(atoms))[0], rel=1e-12)
+    atoms.calc, calculator = None, atoms.calc
+    fewer = atoms[:2]
+    fewer.calc = calculator
+    assert fewer.get_potential_energy() == pytest.approx(d3(**arguments(fewer))[0], rel=1e-12)
     with pytest.raises(ValueError, match='`d3`: expected one with length="angstrom"'):
         calculators.D3Calculator(replace(d3, length="nm"))
 
@@ -219,6 +231,21 @@ def test_coordination_numbers_of_molecules():
         atoms = ase_build.molecule(name)
         found = correction().coordination_numbers(atoms.positions, atoms.numbers)
         assert found[0] == pytest.approx(references[z].max(), abs=2e-2)
+
+
+def test_lists_that_are_too_short():
+    atoms = structure("salt")
+    short = madelung.numpy.find_neighbors(atoms.positions, 3.0, atoms.cell.array)
+    for name in ("neighbors", "near"):
+        with pytest.raises(ValueError, match=f"`{name}`: expected a list for a cutoff of .* or more, got one for 3"):
+            correction()(**arguments(atoms), **{name: short})
+        with pytest.raises(TypeError, match=f"`{name}`: expected what `find_neighbors`"):
+            correction()(**arguments(atoms), **{name: 3})
+
+
+def test_no_atoms():
+    energy, forces = correction()(np.zeros((0, 3)), np.zeros(0, int), compute_forces=True)
+    assert energy.tolist() == [0.0] and forces.shape == (0, 3)
 
 
 BAD = {

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from madelung import _arguments as check
 from madelung._functions.declare import Group, Parameter, text
 from madelung._functions.ewald import ewald_summation
 from madelung._functions.framework import Framework
 from madelung._functions.mesh import MESH_DIMENSIONS, particle_mesh_ewald
 from madelung._functions.parameters import ACCURACY, ALPHA
-from madelung._functions.powers import dispersion_coefficients
+from madelung._functions.powers import dispersion_coefficients, root_of
 
 _METHODS = ("ewald", "pme")
 _ONLY_WITH = text("of the sum of `dispersion`, as of `particle_mesh_ewald` with `exponent=6`.")
@@ -72,9 +74,13 @@ def long_range(
     positions, cell, pbc, batch_idx = atoms
     cutoff, lists, exclusions = others
     prefactor, *wanted = outputs
+    if not positions.shape[0]:
+        return []
+    if pbc is not None and f.is_readable(pbc) and not np.asarray(f.value("pbc", pbc)).all():
+        check.refuse("pbc", "all axes periodic with `dispersion`", np.asarray(f.value("pbc", pbc)).tolist())
     epsilon, sigma = (f.taken(x, types) for x in per_type)
     if mixing == "geometric":
-        sets = [(2.0 * epsilon**0.5 * sigma**3, 1.0)]
+        sets = [(2.0 * root_of(epsilon) * sigma**3, 1.0)]
     else:
         coefficients, _ = dispersion_coefficients(f, sigma, epsilon)
         sets = [(q, -1.0 if n and n % 2 == 0 else 1.0) for n, q in enumerate(f.channels(coefficients))]
