@@ -18,6 +18,8 @@ from madelung._functions.potentials import TABLES
 
 EVERY = "MADELUNG_TEST_EVERY_OP"
 """The variable of the environment that has every op stand for itself."""
+FEW = "MADELUNG_TEST_FEW_OPS"
+"""That by which traits stand alone, not two together: for another version of a framework."""
 
 Trait = tuple[Any, ...]
 ROLES = ("rows", "columns", "entries", "systems", "into", "nodes", "waves")
@@ -59,6 +61,7 @@ def covering(ops: Mapping[str, Any], together: int = 2) -> dict[str, Any]:
     """
     if EVERY in os.environ:
         return dict(ops)
+    together = 1 if FEW in os.environ else together
     has = {name: set(combinations(sorted(traits(op), key=str), together)) for name, op in ops.items()}
     missing = set().union(*has.values())
     chosen: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from madelung.numpy._ops import OPS
-from shapes import EVERY, covering, traits
+from shapes import EVERY, FEW, covering, traits
 
 SMOOTH = {name: op for name, op in OPS.items() if op.smooth}
 
@@ -21,7 +21,8 @@ def pairs(op: Any) -> set[frozenset[Any]]:
 @pytest.mark.parametrize("name", SMOOTH)
 def test_ops_that_stand_for_an_op(name: str, monkeypatch: pytest.MonkeyPatch, record_property: Any) -> None:
     """Every pair of traits of the op is one of theirs; the report of the run (`--junitxml`) names them."""
-    monkeypatch.delenv(EVERY, raising=False)
+    for variable in (EVERY, FEW):
+        monkeypatch.delenv(variable, raising=False)
     missing = pairs(SMOOTH[name])
     standing = []
     for other, op in covering(SMOOTH).items():
@@ -35,7 +36,8 @@ def test_ops_that_stand_for_an_op(name: str, monkeypatch: pytest.MonkeyPatch, re
 
 def test_an_op_of_a_new_shape_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a list of names: by a trait that no other op has, or by two that no other has together."""
-    monkeypatch.delenv(EVERY, raising=False)
+    for variable in (EVERY, FEW):
+        monkeypatch.delenv(variable, raising=False)
     like, chosen = SMOOTH["ewald_real_space"], covering(SMOOTH)
     assert len(chosen) < len(SMOOTH) / 3 and len(covering(SMOOTH, together=1)) <= len(chosen) / 2
 
@@ -52,3 +54,9 @@ def test_an_op_of_a_new_shape_joins(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_op_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EVERY, "1")
     assert covering(SMOOTH) == covering(SMOOTH, together=1) == SMOOTH
+
+
+def test_fewer_ops_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(EVERY, raising=False)
+    monkeypatch.setenv(FEW, "1")
+    assert list(covering(SMOOTH)) == list(covering(SMOOTH, together=1))

@@ -33,6 +33,9 @@ def test_kernels_written_by_chance(first: int) -> None:
         slope = sum((g * u).sum() for g, u in zip(gradients, along))
         size = sum(np.abs(g * u).sum() for g, u in zip(gradients, along))
         assert abs((ends[0] - ends[1]) / (2 * step) - slope) < 1e-6 * (1 + size), text
+        # LLVM takes a second for those of a kernel.
+        if seed % 4:
+            continue
         parts = [part for *_, part in _native.kernel_parts(made.source) if "_value_" in part or "_gradient_" in part]
         assert all([_llvm.install(made.source, part, False) for part in parts[:3]])
         with mk.Tape() as tape:
