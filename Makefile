@@ -3,7 +3,8 @@
 #   make run       the command line on the example structures, and the example of a potential of your own
 #   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
 #   make test      all tests, Rust and Python; those of the bridges and of stand-in GPUs for ops that stand for all
-#   make test-all  those of the bridges and of stand-in GPUs for every op, and CUDA texts for every architecture
+#   make test-all  those of the bridges and of stand-in GPUs for every op, CUDA texts for every architecture, and machine
+#                  code of every kernel
 #   make test-checked  good and bad calls of every op with checks of overflow and debug assertions
 #   make test-oldest  the tests of madelung.torch, madelung.jax and machine code on the oldest PyTorch, JAX and llvmlite that
 #                  are supported (5 GB, into .venv-oldest)
@@ -84,7 +85,7 @@ test: $(VENV)/.tests
 
 test-all: $(VENV)/.tests
 	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all-rust $(CARGO) test --locked --release --test suite
-	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all $(BIN)/python -m pytest -n 2 --durations=25 tests/python/torch tests/python/jax tests/python/test_cuda_text.py tests/python/test_cuda_primitives.py
+	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all $(BIN)/python -m pytest -n 2 --durations=25 tests/python/torch tests/python/jax tests/python/test_cuda_text.py tests/python/test_cuda_primitives.py tests/python/test_kernels_llvm.py
 
 # The development profile, at the level at which building and running take least. Kernels are interpreted, on the lanes of one
 # instruction set, against the oracle too; those made at run time are not called. Between closed pages, and with arrays that
