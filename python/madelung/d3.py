@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -242,8 +243,9 @@ class Elements:
     """(Z, Z), cutoff radii R₀ of two elements, which damp the three-body term."""
 
     @staticmethod
+    @cache
     def of_package() -> Elements:
-        """The tables of `tad-dftd3`."""
+        """The tables of `tad-dftd3`, read once."""
         try:
             import torch
             from tad_dftd3.data import R4R2

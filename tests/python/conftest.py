@@ -24,7 +24,14 @@ DEVICE = os.environ.get("MADELUNG_TEST_DEVICE", "cpu")
 METHOD: dict[str, Any] = {} if DEVICE == "cpu" else {"method": "list"}
 
 
-OPTIONAL = {"torch": ("torch",), "jax": ("jax",), "ase": ("test_ase.py", "test_cli.py"), "cuda": ()}
+OPTIONAL = {
+    "torch": ("torch",),
+    "jax": ("jax",),
+    "ase": ("test_ase.py", "test_cli.py"),
+    "openmm": ("test_forcefield.py",),
+    "dftd3": ("test_d3.py",),
+    "cuda": (),
+}
 """What a machine may lack, and the tests that are for nothing else: packages, and a PyTorch that the stand-ins for
 CUDA's libraries serve."""
 WITHOUT: set[str] = set()

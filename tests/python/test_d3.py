@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -13,6 +12,8 @@ from conftest import required
 from differences import fourth_order
 from madelung.d3 import D3, Elements
 
+required("ase")
+required("dftd3")
 ase_build = required("ase.build")
 calculators = required("madelung.ase")
 interface = required("dftd3.interface")
@@ -23,18 +24,13 @@ HARTREE = 27.211386245988
 PAIRS, COUNTED, TRIPLES = 25.0, 18.0, 11.0
 
 
-@cache
-def tables() -> Elements:
-    return Elements.of_package()
-
-
 def correction(**fields) -> D3:
     """D3 of PBE with all terms, in eV and Å."""
     given = {"s6": 1.0, "s8": 0.7875, "a1": 0.4289, "a2": 4.4407, "s9": 1.0, "length": "angstrom", "energy": "eV"}
     cutoffs = dict(
         zip(("cutoff", "coordination_cutoff", "three_body_cutoff"), np.array([PAIRS, COUNTED, TRIPLES]) * BOHR)
     )
-    return D3(**(given | cutoffs | {"tables": tables()} | fields))
+    return D3(**(given | cutoffs | {"tables": Elements.of_package()} | fields))
 
 
 def structure(name: str):
@@ -226,7 +222,7 @@ def test_float32_far_from_every_reference():
 
 def test_coordination_numbers_of_molecules():
     """Those of H₂ and of carbon in methane are the largest that the references have."""
-    references = tables().references
+    references = Elements.of_package().references
     for name, z in (("H2", 1), ("CH4", 6)):
         atoms = ase_build.molecule(name)
         found = correction().coordination_numbers(atoms.positions, atoms.numbers)

@@ -67,7 +67,7 @@ has() { "$python" -c "import $1" > /dev/null 2>&1; }
 without() {
   local name
   printf cuda
-  for name in torch jax ase; do has $name || printf ,%s $name; done
+  for name in torch jax ase openmm dftd3; do has $name || printf ,%s $name; done
 }
 # Tests that are stopped say what has failed so far.
 tests() {
