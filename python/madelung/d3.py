@@ -438,7 +438,11 @@ class D3:
             found = energies(r)
         total = sum(found[1:], found[0])
         if energy_reduction == "system":
-            total = total.sum().reshape(1) if batch_idx is None else library.of_systems(total, batch_idx, systems)
+            total = (
+                total.sum().reshape(1)
+                if batch_idx is None
+                else library.of_systems(total, call.at["batch_idx"], systems)
+            )
         results = [total]
         if compute_forces:
             results.append(-gradients[0])

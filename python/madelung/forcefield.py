@@ -252,23 +252,20 @@ class ForceField:
     def _uncharged(self, module: ModuleType, r: Any, cell: Any, pairs: dict[str, Any], wanted: dict[str, Any]) -> Any:
         """The Lennard-Jones energy and what else is asked for."""
         reach = _ALL if self.cutoff is None else self.cutoff
-        given = {"taper": reach if self.switch is None else self.switch, **pairs, **wanted}
-        if len(self.excluded):
-            given["exclusions"] = self.excluded
+        shared = {**pairs, **wanted, **({"exclusions": self.excluded} if len(self.excluded) else {})}
+        given = {"taper": reach if self.switch is None else self.switch, **shared}
         found = [module.lennard_jones(r, self.types, self.epsilon, self.sigma, reach, cell, **given)]
         if self.dispersion:
-            of = (r, self.types, self.epsilon.diagonal(), self.sigma.diagonal(), reach, cell)
-            far = {"mixing": "geometric", **given}
-            # What lies beyond the cutoff.
-            found.append(module.lennard_jones(*of, dispersion="pme", **self._split(r), **far))
-            found.append(module.lennard_jones(*of, prefactor=-1.0, **far))
-        if self.shift is not None:
-            s6, of_type = (self.sigma / reach) ** 6, self.epsilon.diagonal() * (self.sigma.diagonal() / reach) ** 6
-            # With C₆ the geometric mean on the mesh: its root is there for both types.
-            root = root_of(of_type)
-            at_end = 4.0 * (self.epsilon * s6 * (s6 - 1.0) + self.shift * root[:, None] * root)
-            flat = 0.0 * at_end
-            tables = (at_end, _FLAT + flat, flat)
+            root = 2.0 * root_of(self.epsilon.diagonal()) * self.sigma.diagonal() ** 3
+            c6 = root[:, None] * root
+            far = {"cutoff": reach, "exponent": 6, "prefactor": -1.0, **self._split(r), **shared}
+            found.append(module.particle_mesh_ewald(r, root[self.types], cell, **far))
+            # What that sum has within the cutoff, too, is taken off, and with it a constant by which pairs end there.
+            flat, at_end = 0.0 * c6, 0.0 * c6
+            if self.shift is not None:
+                s6 = (self.sigma / reach) ** 6
+                at_end = 4.0 * self.epsilon * s6 * (s6 - 1.0) + self.shift * c6 / reach**6
+            tables = (at_end, _FLAT + flat, c6)
             found.append(module.buckingham(r, self.types, *tables, reach, cell, prefactor=-1.0, **given))
         return _added(found)
 

@@ -183,6 +183,15 @@ def test_the_calculator_of_ase(name):
         calculators.D3Calculator(replace(d3, length="nm"))
 
 
+def test_a_batch_index_of_numpy_beside_tensors():
+    torch = required("torch")
+    atoms = structure("salt")
+    cells, idx = np.stack([atoms.cell.array] * 2), np.repeat(np.arange(2), [4, 4])
+    want = correction()(atoms.positions, atoms.numbers, cells, batch_idx=idx)
+    tensors = (torch.tensor(x) for x in (atoms.positions, atoms.numbers, cells))
+    np.testing.assert_allclose(correction()(*tensors, batch_idx=idx), want, rtol=1e-12)
+
+
 def test_units_are_named():
     atoms = structure("complex")
     d3 = correction()
