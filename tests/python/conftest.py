@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,26 @@ OPTIONAL = {
 """What a machine may lack, and the tests that are for nothing else: packages, and a PyTorch that the stand-ins for
 CUDA's libraries serve."""
 WITHOUT: set[str] = set()
+
+TURN = os.environ.get("MADELUNG_TEST_TURN")
+IN_TURN = {
+    "jax/test_jax_derivatives.py": 3,
+    "jax/test_jax_examples.py": 2,
+    "jax/test_jax_functions.py": 3,
+    "jax/test_torch_module.py": 2,
+    "kernels/test_by_chance.py": 5,
+    "test_cli.py": 2,
+    "test_docs.py": 2,
+    "test_knn.py": 2,
+    "test_process.py": 2,
+    "torch/test_axes_in_graphs.py": 2,
+    "torch/test_cuda_stand_in.py": 3,
+    "torch/test_examples.py": 2,
+    "torch/test_function_graphs.py": 2,
+    "torch/test_graphs.py": 2,
+}
+"""Files of tests that take long and say much the same, and the number of turns: with `MADELUNG_TEST_TURN`, a number
+that `make test` takes from the commit, a run has every n-th of their tests; without it all."""
 
 
 def required(name: str) -> Any:
@@ -208,6 +229,20 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """The folder, or the file, of a package that is left out."""
     left_out = {HERE / name for x in WITHOUT for name in OPTIONAL[x]}
     return None if left_out.isdisjoint([collection_path, *collection_path.parents]) else True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out tests of the files `IN_TURN` whose turn it is not."""
+    if TURN is None:
+        return
+    kept, others, seen = [], [], Counter[str]()
+    for item in items:
+        name = item.path.relative_to(HERE).as_posix()
+        is_next = (seen[name] - int(TURN)) % IN_TURN.get(name, 1) == 0
+        (kept if is_next else others).append(item)
+        seen[name] += 1
+    config.hook.pytest_deselected(items=others)
+    items[:] = kept
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

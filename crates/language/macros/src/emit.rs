@@ -3,7 +3,7 @@
 use madelung_kernel::describe::{ClusterForm, Code, Form, Part, Width, describe};
 use madelung_kernel::forms::Member;
 use madelung_kernel::ir::{Kernel, Param};
-use madelung_kernel::lower::Source;
+use madelung_kernel::lower::{Options, Source};
 use madelung_kernel::print::program::{self, Lanes};
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -12,9 +12,9 @@ use std::fmt::Write;
 /// `text`: the source of the kernel alone.
 pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn::Result<TokenStream> {
     let small = source.options.small;
-    let interpreted = source.options.interpreted || cfg!(feature = "interpreted");
-    let mut functions = Functions { interpreted, ..Functions::default() };
-    let forms: String = describe(source)?.iter().map(|form| form_text(form, &mut functions)).collect();
+    let mut functions = Functions::default();
+    let forms = describe(source)?;
+    let forms: String = forms.iter().map(|form| form_text(form, &source.options, &mut functions)).collect();
     let descriptor = descriptor(&source.kernel, &forms);
     let parse = |text: &str| {
         text.parse::<TokenStream>()
@@ -42,6 +42,13 @@ pub(crate) fn kernel(source: &Source, text: &str, runtime: &TokenStream) -> syn:
     })
 }
 
+/// Whether the kernel is one of an integration test or a benchmark. Where a library is compiled once more for its unit tests,
+/// its kernels are interpreted: their machine code is that of the library, and most of the time that it takes to compile.
+fn is_integration_test() -> bool {
+    // Cargo sets it for these alone.
+    std::env::var_os("CARGO_TARGET_TMPDIR").is_some()
+}
+
 /// The functions of a kernel, one for each program.
 #[derive(Default)]
 struct Functions {
@@ -55,22 +62,39 @@ impl Functions {
     fn entry_points(&mut self, code: &Code, compact: bool) -> String {
         let (n, Code { name, program, width }) = (self.count, code);
         self.count += 1;
+        let made = format!("rt::EntryPoints::Made(&rt::Interpreted {{ source: SOURCE, program: {n} }})");
         if self.interpreted {
-            return format!("rt::EntryPoints::Made(&rt::Interpreted {{ source: SOURCE, program: {n} }})");
+            return made;
         }
         let lanes = if *width == Width::None { Lanes::None } else { Lanes::Any { compact } };
-        self.text += &program::function(program, name, lanes);
-        match width {
+        let function = program::function(program, name, lanes);
+        let compiled = match width {
             Width::All => format!("rt::entry_points!({name})"),
             Width::Few => format!("rt::small_entry_points!({name})"),
             Width::One | Width::None => {
                 format!("rt::EntryPoints::Compiled {{ f32: [{name}::<f32>; 3], f64: [{name}::<f64>; 3] }}")
             }
+        };
+        if is_integration_test() {
+            self.text += &function;
+            return compiled;
         }
+        self.text += &format!("#[cfg(not(test))] {function}");
+        format!(
+            "{{ #[cfg(test)] const RUN: rt::EntryPoints = {made}; \
+             #[cfg(not(test))] const RUN: rt::EntryPoints = {compiled}; RUN }}"
+        )
     }
 }
 
-fn form_text(form: &Form, functions: &mut Functions) -> String {
+fn form_text(form: &Form, options: &Options, functions: &mut Functions) -> String {
+    // Derivatives in one direction and then in another are a third of a kernel's machine code, and rarely asked for.
+    let second = match form.member {
+        Member::SecondTangent => true,
+        Member::GradientTangent => options.first_order,
+        _ => false,
+    };
+    functions.interpreted = second || options.interpreted || cfg!(feature = "interpreted");
     let parts: String = form.parts.iter().map(|part| part_text(form, part, functions)).collect();
     let gradients = form.gradients.as_ref().map_or("None".into(), |params| format!("Some(&{params:?})"));
     format!(
@@ -82,7 +106,7 @@ fn form_text(form: &Form, functions: &mut Functions) -> String {
 
 fn part_text(form: &Form, p: &Part, functions: &mut Functions) -> String {
     // The second order is most of the code, and lane types without SIMD registers take longest to compile.
-    let compact = matches!(form.member, Member::SecondTangent | Member::GradientTangent);
+    let compact = matches!(form.member, Member::GradientTangent);
     let run = functions.entry_points(&p.code, compact);
     let clusters = p.clusters.as_ref().map(|of| cluster_text(of, functions));
     let clusters = clusters.map_or("None".into(), |text| format!("Some({text})"));
