@@ -67,5 +67,8 @@ pub(crate) fn floats_agree<B: Answers>(backend: &B, inputs: &[Input], members: &
 
 #[test]
 fn floats_of_the_processor_are_as_good_as_floats_are() {
+    if !is_in_turn(1, 2) {
+        return;
+    }
     floats_agree(&madelung::cpu::context(), &calls::inputs(DType::F32), &MEMBERS);
 }

@@ -3,7 +3,6 @@
 use super::*;
 use crate::backends::asked::{F64_BOUND, Worst};
 use crate::backends::calls::uneven_rows;
-use crate::backends::is_in_turn;
 use madelung::cpu::Cpu;
 use std::sync::{Mutex, PoisonError};
 
