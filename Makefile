@@ -2,10 +2,9 @@
 #
 #   make run       the command line on the example structures, and the example of a potential of your own
 #   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
-#   make test      all tests, Rust and Python; those of the bridges and of stand-in GPUs for ops that stand for all, and
-#                  what takes long in turns, by the commit (TURN)
-#   make test-all  everything: tests that take turns, those of the bridges and of stand-in GPUs for every op, CUDA texts
-#                  for every architecture, machine code of every kernel, test-checked, test-oldest and test-middle
+#   make test      all tests, Rust and Python; those of the bridges and of stand-in GPUs for ops that stand for all
+#   make test-all  those of the bridges and of stand-in GPUs for every op, CUDA texts for every architecture, machine code
+#                  of every kernel; and the next three
 #   make test-checked  good and bad calls of every op with checks of overflow and debug assertions
 #   make test-oldest  the tests of madelung.torch, madelung.jax and machine code on the oldest PyTorch, JAX and llvmlite that
 #                  are supported (5 GB, into .venv-oldest)
@@ -41,8 +40,6 @@ BIN := $(VENV)/bin
 STAGE := $(PYTHON) tools/stage.py
 # Benchmarks need crates that no test does.
 TESTED := --locked --release --workspace --exclude madelung-benches
-# Which tests have their turn, where some take turns: from the commit.
-TURN ?= $(shell printf %d 0x$$(git rev-parse HEAD 2> /dev/null | cut -c1-6))
 # Packages that several environments have are downloaded and stored once.
 UV := $(BIN)/uv --quiet
 INSTALL := $(UV) pip install --constraint tests/constraints.txt --python
@@ -80,8 +77,6 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/jax_sharded.py
 	$(BIN)/python examples/jax_sharded.py --processes 2
 
-test test-oldest test-middle: export MADELUNG_TEST_TURN = $(TURN)
-
 test: $(VENV)/.tests
 	$(STAGE) build-rust $(CARGO) test $(TESTED) --no-run
 	$(STAGE) test-rust $(CARGO) test $(TESTED)
@@ -90,7 +85,7 @@ test: $(VENV)/.tests
 
 test-all: $(VENV)/.tests test-checked test-oldest test-middle
 	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all-rust $(CARGO) test --locked --release --test suite
-	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all $(BIN)/python -m pytest -n 2 --durations=25 --ignore tests/python/test_memory.py
+	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all $(BIN)/python -m pytest -n 2 --durations=25 tests/python/torch tests/python/jax tests/python/test_cuda_text.py tests/python/test_cuda_primitives.py tests/python/test_kernels_llvm.py
 
 # The development profile, at the level at which building and running take least. Kernels are interpreted, on the lanes of one
 # instruction set, against the oracle too; those made at run time are not called. Between closed pages, and with arrays that

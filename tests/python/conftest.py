@@ -55,7 +55,7 @@ IN_TURN = {
     "torch/test_graphs.py": 3,
 }
 """Files of tests that take long and say much the same, and the number of turns: with `MADELUNG_TEST_TURN`, a number
-that `make test` takes from the commit, a run has every n-th of their tests; without it all."""
+that `.ci/run` takes from the commit, a run has every n-th of their tests; without it all."""
 
 
 def required(name: str) -> Any:

@@ -181,13 +181,14 @@ def is_compiled(source: dict, n: int, k: int) -> bool:
 def test_texts_compile_without_spills(sources: list[dict]) -> None:
     nvrtc = compiler()
     sources = [source for source in sources if stands_for_others(source["kernel"])]
-    by_kernel = [list(group) for _, group in itertools.groupby(sources, key=lambda source: source["kernel"])]
+    groups = itertools.groupby(sources, key=lambda source: source["kernel"])
+    by_kernel = [(n, list(group)) for n, (_, group) in enumerate(groups)]
     if TURN is not None:
         by_kernel = by_kernel[int(TURN) % 2 :: 2]
-        sources = list(itertools.chain.from_iterable(by_kernel))
+        sources = [source for _, group in by_kernel for source in group]
     columns = list(itertools.product(REALS, nvrtc.architectures(), WAYS))
     jobs = []
-    for n, group in enumerate(by_kernel):
+    for n, group in by_kernel:
         for k, (real, architecture, (lanes, packed)) in enumerate(columns):
             those = [source for source in group if (source["records"] or not packed) and is_compiled(source, n, k)]
             if those:

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The kernel of a bonded term, made of its formula and the coordinate that it is a function of: the distance of two atoms,
 /// the angle of three or its cosine, or the dihedral angle of four. Its atoms have equal parts of its energy. Rare terms
-/// have no machine code, `(interpreted)`, and the others for values and first derivatives, `(first_order)`.
+/// have no machine code, `(interpreted)`.
 macro_rules! bonded_term {
     (
         $(#[$attribute:meta])* $name:ident: $prefix:ident $(($option:ident))? =
@@ -87,7 +87,7 @@ macro_rules! bonded_term {
 
 bonded_term! {
     /// Harmonic bonds: [`crate::formula::harmonic`] of the distance.
-    HARMONIC_BONDS: harmonic_bonds(first_order) = harmonic[stiffness, rest] of distance;
+    HARMONIC_BONDS: harmonic_bonds = harmonic[stiffness, rest] of distance;
 }
 
 bonded_term! {
@@ -97,7 +97,7 @@ bonded_term! {
 
 bonded_term! {
     /// Harmonic angles: [`crate::formula::harmonic`] of the angle.
-    HARMONIC_ANGLES: harmonic_angles(first_order) = harmonic[stiffness, rest] of angle;
+    HARMONIC_ANGLES: harmonic_angles = harmonic[stiffness, rest] of angle;
 }
 
 bonded_term! {
@@ -107,12 +107,12 @@ bonded_term! {
 
 bonded_term! {
     /// Periodic dihedrals: [`crate::formula::periodic`].
-    PERIODIC_DIHEDRALS: periodic_dihedrals(first_order) = periodic[stiffness, periodicity, phase] of dihedral;
+    PERIODIC_DIHEDRALS: periodic_dihedrals = periodic[stiffness, periodicity, phase] of dihedral;
 }
 
 bonded_term! {
     /// Ryckaert–Bellemans dihedrals: [`crate::formula::ryckaert_bellemans`].
-    RYCKAERT_BELLEMANS: ryckaert_bellemans(first_order) = ryckaert_bellemans[c0, c1, c2, c3, c4, c5] of dihedral;
+    RYCKAERT_BELLEMANS: ryckaert_bellemans = ryckaert_bellemans[c0, c1, c2, c3, c4, c5] of dihedral;
 }
 
 bonded_term! {

@@ -34,7 +34,7 @@ pair_potential! {
 
 pair_potential! {
     /// Buckingham potential: [`formula::buckingham`].
-    pub static BUCKINGHAM: buckingham(first_order) = crate::formula::buckingham[amplitude, rho: Positive, c6] of amplitude, c6;
+    pub static BUCKINGHAM: buckingham = crate::formula::buckingham[amplitude, rho: Positive, c6] of amplitude, c6;
 }
 
 pair_potential! {
@@ -44,13 +44,13 @@ pair_potential! {
 
 pair_potential! {
     /// Mie potential: [`formula::mie`].
-    pub static MIE: mie(first_order) =
+    pub static MIE: mie =
         crate::formula::mie[epsilon, sigma: Positive, repulsive: Positive, attractive: Positive] of epsilon;
 }
 
 pair_potential! {
     /// Morse potential: [`formula::morse`].
-    pub static MORSE: morse(first_order) = crate::formula::morse[depth, steepness, length] of depth;
+    pub static MORSE: morse = crate::formula::morse[depth, steepness, length] of depth;
 }
 
 pair_potential! {

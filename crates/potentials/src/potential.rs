@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// parameters, in brackets, are differentiable (K, K) tables over the types of two atoms, of which the symmetric part counts:
 /// the pair's parameter is the mean of both its elements. A parameter may be followed by a
 /// [`Constraint`](madelung_core::op::Constraint) on it.
-/// An option of the kernel stands behind the name, `morse(first_order)`: without machine code for second derivatives, which the
-/// interpreter runs in some four times as long, or, with `interpreted`, without any, the crate compiles in less time.
+/// An option of the kernel stands behind the name, `morse(interpreted)`: without machine code the crate compiles in a tenth of
+/// the time, and a pair takes some four times as long.
 /// The word `of` names parameters, amplitudes: where they are all 0, two atoms have no energy, on one point either.
 #[macro_export]
 macro_rules! pair_potential {

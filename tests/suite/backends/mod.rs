@@ -12,7 +12,7 @@ use madelung::backend::Context;
 use madelung::op::Evaluated;
 
 /// Whether the n-th of some tests that take long and say much the same has its turn: by `MADELUNG_TEST_TURN`, a number that
-/// `make test` takes from the commit. Without it all have.
+/// `.ci/run` takes from the commit. Without it all have.
 pub(crate) fn is_in_turn(n: usize, of: usize) -> bool {
     let turn = std::env::var("MADELUNG_TEST_TURN").ok();
     let turn = turn.map(|turn| turn.parse::<usize>().expect("`MADELUNG_TEST_TURN`: a number"));

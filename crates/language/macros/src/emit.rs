@@ -88,13 +88,9 @@ impl Functions {
 }
 
 fn form_text(form: &Form, options: &Options, functions: &mut Functions) -> String {
-    // Derivatives in one direction and then in another are a third of a kernel's machine code, and rarely asked for.
-    let second = match form.member {
-        Member::SecondTangent => true,
-        Member::GradientTangent => options.first_order,
-        _ => false,
-    };
-    functions.interpreted = second || options.interpreted || cfg!(feature = "interpreted");
+    // Derivatives in one direction and then in another are rarely asked for.
+    functions.interpreted =
+        form.member == Member::SecondTangent || options.interpreted || cfg!(feature = "interpreted");
     let parts: String = form.parts.iter().map(|part| part_text(form, part, functions)).collect();
     let gradients = form.gradients.as_ref().map_or("None".into(), |params| format!("Some(&{params:?})"));
     format!(

@@ -33,8 +33,6 @@ pub struct Options {
     pub small: bool,
     /// Whether there is no machine code: the interpreter runs the kernel, with the same bits.
     pub interpreted: bool,
-    /// Whether machine code is for values and first derivatives alone: the interpreter runs the second.
-    pub first_order: bool,
     /// Whether products are rounded before they are added.
     pub rounded: bool,
 }
@@ -367,7 +365,7 @@ fn docs(f: &ItemFn) -> Vec<String> {
 }
 
 /// The options, and the start of the name: `#[kernel(fast(positions), fast(positions, strain), scatter, clusters, small,
-/// interpreted, first_order, rounded, prefix(ewald))]`.
+/// interpreted, rounded, prefix(ewald))]`.
 fn attributes(f: &ItemFn, params: &[Param]) -> Result<(Options, Option<String>)> {
     let attr = f.attrs.iter().find(|a| a.path().is_ident("kernel"));
     let Some(syn::Meta::List(_)) = attr.map(|a| &a.meta) else { return Ok(Default::default()) };
@@ -379,7 +377,6 @@ fn attributes(f: &ItemFn, params: &[Param]) -> Result<(Options, Option<String>)>
             "clusters" => Some(&mut found.clusters),
             "small" => Some(&mut found.small),
             "interpreted" => Some(&mut found.interpreted),
-            "first_order" => Some(&mut found.first_order),
             "rounded" => Some(&mut found.rounded),
             _ => None,
         };
@@ -397,9 +394,8 @@ fn attributes(f: &ItemFn, params: &[Param]) -> Result<(Options, Option<String>)>
             return Err(meta.error(
                 "expected `fast(input, …)`: inputs whose gradients get a form of their own; `scatter`: gradients that \
                  add to partners' elements as well; `clusters`: gradients in clusters of atoms, too; `small`: compiles \
-                 fast, runs slowly; `interpreted`: no machine code at all; `first_order`: machine code for values and \
-                 first derivatives; `rounded`: products are rounded before they are added; or `prefix(word)`: the \
-                 start of the kernel's name",
+                 fast, runs slowly; `interpreted`: no machine code at all; `rounded`: products are rounded before they \
+                 are added; or `prefix(word)`: the start of the kernel's name",
             ));
         }
         let mut set = vec![];
