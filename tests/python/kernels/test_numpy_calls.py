@@ -48,6 +48,35 @@ def test_float32(name: str) -> None:
         assert_close(a, b, 1e-5)
 
 
+@mk.func
+def screened(r: Real, k: Real) -> Real:
+    return mk.exp(-k * r) / r
+
+
+@mk.kernel
+def slopes(
+    i: Atom, r: Array[Real, Atom], k: Array[Real, Atom], first: Out[Real, Atom], second: Out[Real, Atom]
+) -> None:
+    y = screened(r[i], k[i])
+    first[i] = mk.derivative(y, r[i])
+    second[i] = mk.derivative(mk.derivative(y, r[i]), k[i])
+
+
+def test_derivatives_within_a_row() -> None:
+    r, k = np.linspace(0.5, 3.0, 7), np.linspace(0.2, 1.4, 7)
+    first, second = slopes(r, k)
+    t = np.exp(-k * r) / r
+    assert_close(first, -t * (k + 1 / r), 1e-14)
+    assert_close(second, t * k * r, 1e-14)
+    with pytest.raises(mk.KernelError, match="a constant has no derivative by it"):
+
+        @mk.kernel
+        def wrong(i: Atom, r: Array[Real, Atom], out: Out[Real, Atom]) -> None:
+            out[i] = mk.derivative(r[i], 2.0)
+
+        wrong(r)
+
+
 def system() -> tuple[Case, dict[str, Any]]:
     """One system of the crystal: arguments without its axis."""
     case = cases()["lennard_jones"]

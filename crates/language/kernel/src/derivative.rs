@@ -91,6 +91,45 @@ fn function_derivative(b: &mut Body, f: Function, x: Val, v: Val) -> Option<Val>
     })
 }
 
+/// The derivative of `y` by `x`, two values of `b`, along all ways from one to the other; None for a value that is read
+/// from a sum of a loop, of which nothing is known here.
+pub(crate) fn derivative(b: &mut Body, y: Val, x: Val) -> Option<Val> {
+    let d = along(b, y, x, &mut HashMap::default())?;
+    Some(d.unwrap_or_else(|| b.real(0.0)))
+}
+
+/// The derivative of a value, None where it is zero, with those that are `known`.
+fn along(b: &mut Body, y: Val, x: Val, known: &mut HashMap<Val, Option<Val>>) -> Option<Option<Val>> {
+    if y == x {
+        return Some(Some(b.real(1.0)));
+    }
+    if let Some(d) = known.get(&y) {
+        return Some(*d);
+    }
+    let op = b.op(y).clone();
+    let d = match op {
+        Op::Read(_) | Op::ReadChannel(..) => return None,
+        Op::Select(c, p, q) => {
+            let (dp, dq) = (along(b, p, x, known)?, along(b, q, x, known)?);
+            let zero = b.real(0.0);
+            (dp.is_some() || dq.is_some())
+                .then(|| b.real_op(Op::Select(c, dp.unwrap_or(zero), dq.unwrap_or(zero))))
+        }
+        op => {
+            let mut sum = None;
+            for (arg, partial) in partials(b, &op, y) {
+                if let Some(d) = along(b, arg, x, known)? {
+                    let term = b.real_op(Op::Mul(partial, d));
+                    sum = Some(sum.map_or(term, |s| b.real_op(Op::Add(s, term))));
+                }
+            }
+            sum
+        }
+    };
+    known.insert(y, d);
+    Some(d)
+}
+
 /// The partial derivatives that a template gives for `args`.
 fn instantiate(b: &mut Body, template: &Template, args: &[Val]) -> Vec<Val> {
     let mut map: Vec<Val> = args.to_vec();

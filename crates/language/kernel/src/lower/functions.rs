@@ -21,6 +21,17 @@ impl Lower<'_> {
         let scalar = |op: Op, l: &mut Self| Ok(Value::Scalar(l.b.real_op(op)));
         match (name.as_str(), args.as_slice()) {
             ("stop_gradient", [x]) if !in_order => self.stop_gradient(x),
+            ("derivative", [y, x]) if !in_order => {
+                let (of, by) = (self.real(y)?, self.real(x)?);
+                if self.b.constant(by).is_some() {
+                    return err(x, "a constant has no derivative by it");
+                }
+                let found = crate::derivative::derivative(&mut self.b, of, by).map(Value::Scalar);
+                found.map_or_else(
+                    || err(y, "a sum of a loop has no derivative here: take those of its terms"),
+                    Ok,
+                )
+            }
             ("is_finite", [x]) if in_order => {
                 let x = self.real(x)?;
                 Ok(Value::Scalar(self.b.op_value(Op::IsFinite(x))))
@@ -103,7 +114,7 @@ impl Lower<'_> {
                     let own = if in_order {
                         "is_finite atomic_add atomic_max atomic_min raise"
                     } else {
-                        "stop_gradient"
+                        "derivative stop_gradient"
                     };
                     err(c, syntax::no_function(&name, args.len(), own))
                 }

@@ -241,6 +241,35 @@ fn stopped_gradients_are_constants() {
     report("stopped_gradients_are_constants");
 }
 
+/// Derivatives of one value by another, of both orders, and theirs.
+#[test]
+fn derivatives_within_a_row() {
+    let check = pairs(
+        "",
+        "let mut e = 0.0;",
+        "let t = exp(-alpha[s] * r) / r; let v = if charges[j] > 0.0 { t * r * r } else { pow(r, charges[j] * charges[j]) }; let dv = \
+         derivative(v, r); if r < cutoff { e += dv + 0.5 * derivative(dv, r) + derivative(v, alpha[s]) + \
+         derivative(charges[j], r); }",
+        "energy[i] = e;",
+    )
+    .value(|d, i| {
+        let a = d.real("alpha", d.system(i));
+        let near = d.pairs(i).into_iter().filter(|p| p.2 < d.scalar("cutoff"));
+        let terms = near.map(|(j, _, r)| {
+            if d.real("charges", j) > 0.0 {
+                // r exp(−αr)
+                let t = (-a * r).exp();
+                (1.0 - a * r) * t + 0.5 * (a * a * r - 2.0 * a) * t - r * r * t
+            } else {
+                let p = d.real("charges", j).powi(2);
+                p * r.powf(p - 1.0) + 0.5 * p * (p - 1.0) * r.powf(p - 2.0)
+            }
+        });
+        vec![terms.sum()]
+    });
+    run("derivatives_within_a_row", &check);
+}
+
 /// Sums that do not start from 0, that add one term twice, that are equal, and that are only added up behind the loop: a
 /// cluster form may join them.
 #[test]

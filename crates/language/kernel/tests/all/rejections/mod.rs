@@ -236,6 +236,9 @@ fn types_fit() {
     value("«charges[i]» as Real", "expected an integer");
     value("sqrt(«n»)", "an integer becomes one as `n as Real`");
     value("length(«charges[i]»)", "expected a vector");
+    value("derivative(charges[i], «2.0»)", "a constant has no derivative by it");
+    let of_sum = "let mut e = 0.0; for (j, shift) in pairs.row(i) { e += charges[j]; } let x = derivative(«e», charges[i]);";
+    body(of_sum, "a sum of a loop has no derivative here");
     value("row(«positions[i]», 1)", "expected a matrix");
     value("row(cell[atoms.of(i)], «3»)", "index 3 is out of range: the elements are 0 to 2");
     value("«row(cell[atoms.of(i)], n)»", "there is no function `row` with 2 argument(s)");
