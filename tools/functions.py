@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -117,7 +118,7 @@ def annotation(p: Parameter) -> str:
         "count": "int",
         "counts": "int | tuple[int, ...]",
         "nodes": "tuple[int, int, int] | tuple[tuple[int, int, int], ...]",
-        "flag": "bool",
+        "flag": " | ".join(["bool", *[f'Literal["{word}"]' for word in p.words]]),
         "word": "Literal[" + ", ".join(f'"{word}"' for word in p.words) + "]",
         "stream": "Any",
         "neighbors": "Neighbors",
@@ -154,7 +155,8 @@ def filled(items: Iterator[str] | list[str], indent: int) -> str:
 
 def overloads(declared: Function) -> Iterator[str]:
     """The lines of the types of results: one array, or several where one of the flags asks for more."""
-    one = [p.replace(": bool", ": Literal[False]") if p.startswith("compute_") else p for p in signature(declared)]
+    flag = re.compile(r': bool( \| Literal\["\w+"\])?')
+    one = [flag.sub(": Literal[False]", p) if p.startswith("compute_") else p for p in signature(declared)]
     for parameters, result in ((one, "Array"), (signature(declared), "tuple[Array, ...]")):
         yield from ("@overload", f"def {declared.name}(", filled(parameters, 4), f") -> {result}: ...", "")
 
@@ -203,7 +205,17 @@ def bound(namespace: Namespace) -> str:
 
 # Chapters of the page, by the modules of the declarations.
 CHAPTERS = {
-    "Sums of charges": ("ewald", "mesh", "boundaries", "pair_sums", "gaussians", "equilibration", "latent", "powers"),
+    "Sums of charges": (
+        "ewald",
+        "mesh",
+        "boundaries",
+        "pair_sums",
+        "gaussians",
+        "equilibration",
+        "latent",
+        "powers",
+        "fields",
+    ),
     "Pair potentials": ("potentials",),
     "Bonded terms": ("bonded",),
     "Neighbours": ("neighbors", "around", "verlet"),

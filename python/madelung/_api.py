@@ -12,6 +12,7 @@ from madelung._functions import (
     boundaries,
     equilibration,
     ewald,
+    fields,
     gaussians,
     latent,
     mesh,
@@ -298,14 +299,14 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def harmonic_bonds(
         self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Harmonic bonds: ½k(r − r₀)².
 
@@ -328,7 +329,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -359,14 +362,14 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, atoms: ArrayLike, depth: ArrayLike, steepness: ArrayLike, rest: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def morse_bonds(
         self, positions: ArrayLike, atoms: ArrayLike, depth: ArrayLike, steepness: ArrayLike, rest: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Morse's bonds: D[1 − exp(−a(r − r₀))]².
 
@@ -389,7 +392,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -420,14 +425,14 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def harmonic_angles(
         self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Harmonic angles: ½k(θ − θ₀)², in radians.
 
@@ -450,7 +455,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -481,14 +488,14 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def cosine_angles(
         self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Angles harmonic in the cosine: ½k(cos θ − cos θ₀)², of GROMOS and DREIDING.
 
@@ -510,7 +517,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -541,14 +550,14 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, periodicity: ArrayLike,
         phase: ArrayLike, cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def periodic_dihedrals(
         self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, periodicity: ArrayLike,
         phase: ArrayLike, cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Periodic dihedrals, proper or improper: k[1 + cos(nφ − φ₀)].
 
@@ -572,7 +581,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -605,7 +616,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         c4: ArrayLike, c5: ArrayLike, cell: ArrayLike | None = None, *, pbc: Any = None,
         batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def ryckaert_bellemans(
@@ -613,7 +624,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         c4: ArrayLike, c5: ArrayLike, cell: ArrayLike | None = None, *, pbc: Any = None,
         batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Ryckaert–Bellemans dihedrals: Σₙ Cₙ cosⁿ(φ − π), n = 0 to 5.
 
@@ -640,7 +651,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -671,14 +684,14 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def harmonic_impropers(
         self, positions: ArrayLike, atoms: ArrayLike, stiffness: ArrayLike, rest: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Harmonic improper dihedrals: ½k(φ − φ₀)², with the difference in [−π, π].
 
@@ -701,7 +714,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -732,14 +747,14 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, atoms: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def lennard_jones_pairs(
         self, positions: ArrayLike, atoms: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike,
         cell: ArrayLike | None = None, *, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Lennard-Jones potentials of given pairs: 4ε[(σ/r)¹² − (σ/r)⁶], without a cutoff.
 
@@ -762,7 +777,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -794,16 +811,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         self, positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, pbc: Any, *,
         batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def slab_correction(
         self, positions: ArrayLike, charges: ArrayLike, cell: ArrayLike, pbc: Any, *,
         batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """The correction of a sum over the lattice for slabs, which are no lattice along their normal.
 
@@ -824,7 +841,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
                 forces (at fixed charges) and what differentiation brings through charges that depend on the positions
                 add up to the total force. Nothing is detached: second derivatives through the charges are those of the
@@ -854,7 +873,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         pbc: Any = None, slab_correction: bool = False, method: Literal["ewald", "pme"] | None = None,
         batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False,
+        compute_virial: bool | Literal["atom"] = False,
     ) -> tuple[Array, ...]:
         """The charges that minimise an energy at a fixed total charge: charge equilibration of Gaussian charges.
 
@@ -897,7 +916,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
 
         Returns:
             The charges (N,) and the energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3) and
@@ -940,8 +961,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
         law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def ewald_real_space(
@@ -953,8 +974,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
         law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """The real-space part of an Ewald sum: ½ Σ q_i q_j erfc(αr)/r over pairs closer than `cutoff`.
 
@@ -996,7 +1017,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
                 forces (at fixed charges) and what differentiation brings through charges that depend on the positions
                 add up to the total force. Nothing is detached: second derivatives through the charges are those of the
@@ -1042,8 +1065,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
         law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def ewald_reciprocal_space(
@@ -1053,8 +1076,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
         law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """The reciprocal part of an Ewald sum, over 0 < |k| ≤ `k_cutoff`.
 
@@ -1088,7 +1111,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
                 forces (at fixed charges) and what differentiation brings through charges that depend on the positions
                 add up to the total force. Nothing is detached: second derivatives through the charges are those of the
@@ -1145,8 +1170,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
         method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def ewald_summation(
@@ -1162,8 +1187,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
         method: Literal["direct", "list"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """The Coulomb energy of periodic point charges, by Ewald's sum (Ann. Phys. 369, 253 (1921)).
 
@@ -1263,7 +1288,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
                 forces (at fixed charges) and what differentiation brings through charges that depend on the positions
                 add up to the total force. Nothing is detached: second derivatives through the charges are those of the
@@ -1375,6 +1402,122 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         )
 
     @overload
+    def electrostatic_potential(
+        self, points: ArrayLike, positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, *,
+        method: Literal["pme", "ewald"] = "pme", own_atoms: ArrayLike | None = None,
+        point_batch_idx: ArrayLike | None = None, alpha: float | ArrayLike | None = None,
+        cutoff: float | ArrayLike | None = None, k_cutoff: float | ArrayLike | None = None,
+        mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None, exponent: int = 1,
+        law: BoundLaw | None = None, widths: ArrayLike | None = None, accuracy: float | None = None,
+        pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
+        batch_idx: ArrayLike | None = None, prefactor: float = 1.0, compute_field: Literal[False] = False,
+        compute_field_gradient: Literal[False] = False,
+    ) -> Array: ...
+
+    @overload
+    def electrostatic_potential(
+        self, points: ArrayLike, positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, *,
+        method: Literal["pme", "ewald"] = "pme", own_atoms: ArrayLike | None = None,
+        point_batch_idx: ArrayLike | None = None, alpha: float | ArrayLike | None = None,
+        cutoff: float | ArrayLike | None = None, k_cutoff: float | ArrayLike | None = None,
+        mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None, exponent: int = 1,
+        law: BoundLaw | None = None, widths: ArrayLike | None = None, accuracy: float | None = None,
+        pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
+        batch_idx: ArrayLike | None = None, prefactor: float = 1.0, compute_field: bool = False,
+        compute_field_gradient: bool = False,
+    ) -> tuple[Array, ...]: ...
+
+    def electrostatic_potential(
+        self, points: ArrayLike, positions: ArrayLike, charges: ArrayLike, cell: ArrayLike | None = None, *,
+        method: Literal["pme", "ewald"] = "pme", own_atoms: ArrayLike | None = None,
+        point_batch_idx: ArrayLike | None = None, alpha: float | ArrayLike | None = None,
+        cutoff: float | ArrayLike | None = None, k_cutoff: float | ArrayLike | None = None,
+        mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None, exponent: int = 1,
+        law: BoundLaw | None = None, widths: ArrayLike | None = None, accuracy: float | None = None,
+        pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
+        batch_idx: ArrayLike | None = None, prefactor: float = 1.0, compute_field: bool = False,
+        compute_field_gradient: bool = False,
+    ) -> Array | tuple[Array, ...]:
+        """The electrostatic potential of charges at points, in whatever boundaries `pbc` says.
+
+        A charge ±q at each point has energies, forces and second derivatives in the sums of `particle_mesh_ewald` and
+        `ewald_summation`, of whose differences for both signs the points' own images and each other drop out. No two
+        points are on one place. The cost is that of two sums of atoms and points together, and of twelve more, of
+        second derivatives, for the gradient of the field.
+
+        PyTorch: The potential is differentiable twice in points, positions, charges and cell, the field once.
+
+        JAX: The potential is differentiable twice in points, positions, charges and cell, the field once. Not under
+        `jit`.
+
+        Args:
+            points: (M, 3), of the positions' dtype, where the results are those of.
+            positions: (N, 3), float32 or float64.
+            charges: (N,), of the positions' dtype, as all real arrays.
+            cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors, of any shape and handedness. CUDA:
+                With `batch_idx`, a cell (3, 3) makes the call wait.
+            method: how the sum over a lattice is done: "pme", on a mesh, or "ewald", over waves.
+            own_atoms: (M,), for each point the atom on it, whose own term is left out, or −1. None: no point is on an
+                atom. With the atoms themselves as points: their numbers, from 0 on. Values are read.
+            point_batch_idx: (M,), the system of each point, sorted, beside `batch_idx`. Values of both are read.
+            alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for
+                the error that the cutoffs leave.
+            cutoff: radius of the real-space sum, in L, one for all systems or (B,).
+            k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,). CUDA: The cell is
+                then read, for which the call waits.
+            mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each
+                (B, 3). They are Python integers, so that shapes are known in graphs and under `jit`.
+            exponent: p of the pair law q_i q_j/rᵖ, 1 to 6: 1 of charges, 6 of dispersion, with the coefficients √C₆ of
+                atoms as charges and a prefactor of −1. For p = 3 systems are neutral.
+            law: in place of the exponent a pair law of one's own with its parameters, as `yukawa(kappa=0.8)`: what
+                `madelung.kernels.law` makes. Crystals alone; α, the cutoff, and waves or mesh are given, as nothing
+                estimates the errors of such a sum, and `accuracy` is None. Differentiable by the parameters. CUDA:
+                Parameters are numbers, or what `madelung.cuda.asarray` gives.
+            widths: (N,), the width σ of each charge, in L, above zero: Gaussian charges in place of points, see
+                `gaussian_correction`. Pairs closer than 11 σ are searched for; of a list that is given all pairs count.
+            accuracy: target for the RMS force error, in units of q²_rms/(V/N)^(2/3), from 1e-14 (1e-5 in float32) to
+                below 1. Parameters that are None are chosen for it, and given ones that cannot meet it are an error.
+                None: given ones are taken as they are, and others are chosen for 1e-6 (1e-5 in float32).
+            pbc: (3,) or (B, 3) of bool, the periodic axes of all systems or of each. Left out, an axis is periodic
+                where its vector in `cell` is not zero. Three axes: Ewald's sum. Two: a slab, with
+                `slab_correction=True`. One: a wire, summed over all pairs and all images along the axis, exactly; only
+                the vector along the axis counts. No axis: an open system, summed over all pairs, exactly; its cell is
+                not looked at. Wires and open systems need no list: pairs of theirs count in a given one with
+                `exclusions`, `widths` or an `exponent` alone. PyTorch: In a compiled graph a tensor where all else is
+                given: a given list is taken as made for these axes, slabs without `slab_correction` are NaN, and
+                without `pbc` no vector may be zero. JAX: Under `jit` a traced array where all else is given: a given
+                list is taken as made for these axes, slabs without `slab_correction` are NaN, and without `pbc` no
+                vector may be zero. CUDA: An array of NumPy; True everywhere.
+            slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
+                `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
+                along the open axis does not count, and may be zero. JAX: Under `jit` give `slab_height`.
+            slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls
+                that cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls
+                as exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen
+                for `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a
+                cell, that of the cell, whose gap is looked at: without values, in graphs, under transforms and on
+                devices, it is needed there.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            compute_field, compute_field_gradient: whether these are returned too.
+
+        Returns:
+            The potential φ (M,), followed by the requested ones of: the field −∂φ/∂r (M, 3) and its gradient −∂²φ/∂r∂r
+            (M, 3, 3), symmetric. A single array comes unwrapped, several as a tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
+            two charges on one point. JAX: What only the kernel can see (two charges on one point, a cell that is not
+            finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._read(
+            fields.electrostatic_potential, None, points, positions, charges, cell, method, own_atoms, point_batch_idx,
+            alpha, cutoff, k_cutoff, mesh_dimensions, (exponent, law), widths, accuracy, pbc, slab_correction,
+            slab_height, batch_idx, (prefactor, compute_field, compute_field_gradient),
+        )
+
+    @overload
     def gaussian_correction(
         self, positions: ArrayLike, charges: ArrayLike, widths: ArrayLike, cell: ArrayLike | None = None, *,
         cutoff: float | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
@@ -1394,8 +1537,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def gaussian_correction(
@@ -1405,8 +1548,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """The Coulomb energy of Gaussian charges less that of point charges: to be added to a sum of the latter.
 
@@ -1442,7 +1585,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
                 forces (at fixed charges) and what differentiation brings through charges that depend on the positions
                 add up to the total force. Nothing is detached: second derivatives through the charges are those of the
@@ -1486,8 +1631,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         miller_indices: ArrayLike | None = None, miller_batch_idx: ArrayLike | None = None,
         neighbors: Neighbors | None = None, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def latent_ewald(
@@ -1496,8 +1641,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         miller_indices: ArrayLike | None = None, miller_batch_idx: ArrayLike | None = None,
         neighbors: Neighbors | None = None, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """The electrostatic energy of latent charges: Gaussians of width σ, without a background.
 
@@ -1534,7 +1679,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
                 forces (at fixed charges) and what differentiation brings through charges that depend on the positions
                 add up to the total force. Nothing is detached: second derivatives through the charges are those of the
@@ -1615,8 +1762,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
         law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def pme_reciprocal_space(
@@ -1626,8 +1773,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
         law: BoundLaw | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """The reciprocal part of an Ewald sum on a mesh (Essmann et al., J. Chem. Phys. 103, 8577 (1995)).
 
@@ -1665,7 +1812,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
                 forces (at fixed charges) and what differentiation brings through charges that depend on the positions
                 add up to the total force. Nothing is detached: second derivatives through the charges are those of the
@@ -1722,8 +1871,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
         batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def particle_mesh_ewald(
@@ -1739,8 +1888,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         pbc: Any = None, slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
         batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """The Coulomb energy of periodic point charges, with the reciprocal part of Ewald's sum on a mesh.
 
@@ -1828,7 +1977,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
                 forces (at fixed charges) and what differentiation brings through charges that depend on the positions
                 add up to the total force. Nothing is detached: second derivatives through the charges are those of the
@@ -2065,8 +2216,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
         pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def coulomb(
@@ -2078,8 +2229,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, exponent: int = 1,
         pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """The Coulomb energy over pairs: ½ Σ q_i q_j erfc(αr)/r, over all pairs of a molecule or those within a cutoff.
 
@@ -2119,7 +2270,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
                 forces (at fixed charges) and what differentiation brings through charges that depend on the positions
                 add up to the total force. Nothing is detached: second derivatives through the charges are those of the
@@ -2167,8 +2320,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
         pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def dsf(
@@ -2179,8 +2332,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix_shifts: ArrayLike | None = None, fill_value: int | None = None, half_fill: bool = False,
         pbc: Any = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_charge_gradients: bool = False, compute_virial: bool = False, hybrid_forces: bool = False,
-        stream: Any = None,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006).
 
@@ -2214,7 +2367,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_charge_gradients, compute_virial: whether these are returned too.
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
                 forces (at fixed charges) and what differentiation brings through charges that depend on the positions
                 add up to the total force. Nothing is detached: second derivatives through the charges are those of the
@@ -2242,7 +2397,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     @overload
     def born_mayer(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, sigma: ArrayLike,
-        c6: ArrayLike, c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        c6: ArrayLike, c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
@@ -2255,26 +2412,30 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     @overload
     def born_mayer(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, sigma: ArrayLike,
-        c6: ArrayLike, c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        c6: ArrayLike, c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def born_mayer(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, sigma: ArrayLike,
-        c6: ArrayLike, c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        c6: ArrayLike, c8: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Born–Mayer–Huggins potential: A exp(B(σ − r)) − C/r⁶ − D/r⁸, of molten and crystalline salts.
 
@@ -2298,9 +2459,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             c8: (K, K), the dispersion coefficient D. CUDA: One of NumPy is copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
-                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
-                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            end: how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ −
+                6x⁵, where x goes from 0 there to 1 at the cutoff. "switch": times (1 − z)²(1 + 2z), where z does so
+                with r², as in CHARMM. "force-switch": less a constant, and from `onset` on less Ax³/3 + Bx⁴/4, x = r −
+                `onset`, so that the force and its slope go to 0, as in GROMACS. "shift": less its value at the cutoff.
+                "force-shift": less a straight line, so that the force ends at 0, too. "cut": it is cut off.
+            onset: distance at which a taper, a switch or a force switch begins, below the cutoff. None: nine tenths of
+                the cutoff. JAX: A Python number.
+            tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
+                takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
+                Exclusions do not change it.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -2322,7 +2490,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -2336,16 +2506,18 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.born_mayer, stream, positions, types, amplitude, steepness, sigma, c6, c8, cutoff, cell, taper,
-            exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
-            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
-            compute_forces, compute_virial),
+            potentials.born_mayer, stream, positions, types, amplitude, steepness, sigma, c6, c8, cutoff, cell, (end,
+            onset, tail_correction), exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts,
+            neighbor_matrix, neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor,
+            energy_reduction, compute_forces, compute_virial),
         )
 
     @overload
     def buckingham(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, rho: ArrayLike, c6: ArrayLike,
-        cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
@@ -2358,26 +2530,30 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     @overload
     def buckingham(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, rho: ArrayLike, c6: ArrayLike,
-        cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def buckingham(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, rho: ArrayLike, c6: ArrayLike,
-        cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Buckingham potential: A exp(−r/ρ) − C/r⁶.
 
@@ -2398,9 +2574,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             c6: (K, K), the dispersion coefficient C. CUDA: One of NumPy is copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
-                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
-                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            end: how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ −
+                6x⁵, where x goes from 0 there to 1 at the cutoff. "switch": times (1 − z)²(1 + 2z), where z does so
+                with r², as in CHARMM. "force-switch": less a constant, and from `onset` on less Ax³/3 + Bx⁴/4, x = r −
+                `onset`, so that the force and its slope go to 0, as in GROMACS. "shift": less its value at the cutoff.
+                "force-shift": less a straight line, so that the force ends at 0, too. "cut": it is cut off.
+            onset: distance at which a taper, a switch or a force switch begins, below the cutoff. None: nine tenths of
+                the cutoff. JAX: A Python number.
+            tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
+                takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
+                Exclusions do not change it.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -2422,7 +2605,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -2436,15 +2621,18 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.buckingham, stream, positions, types, amplitude, rho, c6, cutoff, cell, taper, exclusions,
-            (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts,
-            fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+            potentials.buckingham, stream, positions, types, amplitude, rho, c6, cutoff, cell, (end, onset,
+            tail_correction), exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
+            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
+            compute_forces, compute_virial),
         )
 
     @overload
     def lennard_jones(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None,
+        cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
         dispersion: Literal["ewald", "pme"] | None = None, accuracy: float | None = None,
         alpha: float | ArrayLike | None = None,
@@ -2461,7 +2649,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     @overload
     def lennard_jones(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None,
+        cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
         dispersion: Literal["ewald", "pme"] | None = None, accuracy: float | None = None,
         alpha: float | ArrayLike | None = None,
@@ -2472,12 +2662,14 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def lennard_jones(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None,
+        cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
         dispersion: Literal["ewald", "pme"] | None = None, accuracy: float | None = None,
         alpha: float | ArrayLike | None = None,
@@ -2488,7 +2680,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Lennard-Jones potential: 4ε[(σ/r)¹² − (σ/r)⁶].
 
@@ -2508,9 +2700,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             sigma: (K, K), or (K,) with `mixing`, the length σ. CUDA: One of NumPy is copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
-                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
-                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            end: how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ −
+                6x⁵, where x goes from 0 there to 1 at the cutoff. "switch": times (1 − z)²(1 + 2z), where z does so
+                with r², as in CHARMM. "force-switch": less a constant, and from `onset` on less Ax³/3 + Bx⁴/4, x = r −
+                `onset`, so that the force and its slope go to 0, as in GROMACS. "shift": less its value at the cutoff.
+                "force-shift": less a straight line, so that the force ends at 0, too. "cut": it is cut off.
+            onset: distance at which a taper, a switch or a force switch begins, below the cutoff. None: nine tenths of
+                the cutoff. JAX: A Python number.
+            tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
+                takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
+                Exclusions do not change it.
             mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
                 "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
                 "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
@@ -2540,7 +2739,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -2554,16 +2755,18 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.lennard_jones, stream, positions, types, epsilon, sigma, cutoff, cell, taper, mixing,
-            (dispersion, accuracy, alpha, mesh_dimensions), exclusions, (neighbors, neighbor_list, neighbor_ptr,
-            neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx,
-            (prefactor, energy_reduction, compute_forces, compute_virial),
+            potentials.lennard_jones, stream, positions, types, epsilon, sigma, cutoff, cell, (end, onset,
+            tail_correction), mixing, (dispersion, accuracy, alpha, mesh_dimensions), exclusions, (neighbors,
+            neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts, fill_value,
+            half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
         )
 
     @overload
     def mie(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, repulsive: ArrayLike,
-        attractive: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        attractive: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
@@ -2577,7 +2780,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     @overload
     def mie(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, repulsive: ArrayLike,
-        attractive: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        attractive: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
@@ -2585,12 +2790,14 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def mie(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, repulsive: ArrayLike,
-        attractive: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        attractive: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
@@ -2598,7 +2805,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Mie potential: C ε[(σ/r)ⁿ − (σ/r)ᵐ] with C = n/(n − m) (n/m)^(m/(n − m)), of depth ε.
 
@@ -2617,12 +2824,20 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             epsilon: (K, K), or (K,) with `mixing`, the depth ε. CUDA: One of NumPy is copied to the device.
             sigma: (K, K), or (K,) with `mixing`, the length σ, above zero. CUDA: One of NumPy is copied to the device.
             repulsive: (K, K), the exponent n, above zero. CUDA: One of NumPy is copied to the device.
-            attractive: (K, K), the exponent m, above zero. CUDA: One of NumPy is copied to the device.
+            attractive: (K, K), the exponent m, above zero; at least 4 with `tail_correction`. CUDA: One of NumPy is
+                copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
-                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
-                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            end: how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ −
+                6x⁵, where x goes from 0 there to 1 at the cutoff. "switch": times (1 − z)²(1 + 2z), where z does so
+                with r², as in CHARMM. "force-switch": less a constant, and from `onset` on less Ax³/3 + Bx⁴/4, x = r −
+                `onset`, so that the force and its slope go to 0, as in GROMACS. "shift": less its value at the cutoff.
+                "force-shift": less a straight line, so that the force ends at 0, too. "cut": it is cut off.
+            onset: distance at which a taper, a switch or a force switch begins, below the cutoff. None: nine tenths of
+                the cutoff. JAX: A Python number.
+            tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
+                takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
+                Exclusions do not change it.
             mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
                 "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
                 "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
@@ -2647,7 +2862,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -2661,16 +2878,18 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.mie, stream, positions, types, epsilon, sigma, repulsive, attractive, cutoff, cell, taper,
-            mixing, exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
-            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
-            compute_forces, compute_virial),
+            potentials.mie, stream, positions, types, epsilon, sigma, repulsive, attractive, cutoff, cell, (end, onset,
+            tail_correction), mixing, exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts,
+            neighbor_matrix, neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor,
+            energy_reduction, compute_forces, compute_virial),
         )
 
     @overload
     def morse(
         self, positions: ArrayLike, types: ArrayLike, depth: ArrayLike, steepness: ArrayLike, length: ArrayLike,
-        cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
@@ -2683,26 +2902,30 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     @overload
     def morse(
         self, positions: ArrayLike, types: ArrayLike, depth: ArrayLike, steepness: ArrayLike, length: ArrayLike,
-        cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def morse(
         self, positions: ArrayLike, types: ArrayLike, depth: ArrayLike, steepness: ArrayLike, length: ArrayLike,
-        cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Morse potential: D{[1 − exp(−a(r − r₀))]² − 1}.
 
@@ -2722,9 +2945,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             length: (K, K), the distance r₀ of the least energy. CUDA: One of NumPy is copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
-                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
-                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            end: how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ −
+                6x⁵, where x goes from 0 there to 1 at the cutoff. "switch": times (1 − z)²(1 + 2z), where z does so
+                with r², as in CHARMM. "force-switch": less a constant, and from `onset` on less Ax³/3 + Bx⁴/4, x = r −
+                `onset`, so that the force and its slope go to 0, as in GROMACS. "shift": less its value at the cutoff.
+                "force-shift": less a straight line, so that the force ends at 0, too. "cut": it is cut off.
+            onset: distance at which a taper, a switch or a force switch begins, below the cutoff. None: nine tenths of
+                the cutoff. JAX: A Python number.
+            tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
+                takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
+                Exclusions do not change it.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -2746,7 +2976,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -2760,15 +2992,18 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.morse, stream, positions, types, depth, steepness, length, cutoff, cell, taper, exclusions,
-            (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts,
-            fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+            potentials.morse, stream, positions, types, depth, steepness, length, cutoff, cell, (end, onset,
+            tail_correction), exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
+            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
+            compute_forces, compute_virial),
         )
 
     @overload
     def soft_core(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, coupling: ArrayLike,
-        softness: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        softness: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
@@ -2782,7 +3017,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     @overload
     def soft_core(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, coupling: ArrayLike,
-        softness: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        softness: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
@@ -2790,12 +3027,14 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def soft_core(
         self, positions: ArrayLike, types: ArrayLike, epsilon: ArrayLike, sigma: ArrayLike, coupling: ArrayLike,
-        softness: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        softness: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         mixing: Literal["lorentz-berthelot", "geometric", "waldman-hagler"] | None = None,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
@@ -2803,7 +3042,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Soft-core potential: 4ελ(u⁻² − u⁻¹) with u = α(1 − λ)² + (r/σ)⁶, for atoms that appear or vanish.
 
@@ -2826,9 +3065,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             softness: (K, K), the softness α, such as 0.5. CUDA: One of NumPy is copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
-                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
-                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            end: how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ −
+                6x⁵, where x goes from 0 there to 1 at the cutoff. "switch": times (1 − z)²(1 + 2z), where z does so
+                with r², as in CHARMM. "force-switch": less a constant, and from `onset` on less Ax³/3 + Bx⁴/4, x = r −
+                `onset`, so that the force and its slope go to 0, as in GROMACS. "shift": less its value at the cutoff.
+                "force-shift": less a straight line, so that the force ends at 0, too. "cut": it is cut off.
+            onset: distance at which a taper, a switch or a force switch begins, below the cutoff. None: nine tenths of
+                the cutoff. JAX: A Python number.
+            tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
+                takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
+                Exclusions do not change it.
             mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
                 "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
                 "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
@@ -2853,7 +3099,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -2867,16 +3115,18 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.soft_core, stream, positions, types, epsilon, sigma, coupling, softness, cutoff, cell, taper,
-            mixing, exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
-            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
-            compute_forces, compute_virial),
+            potentials.soft_core, stream, positions, types, epsilon, sigma, coupling, softness, cutoff, cell, (end,
+            onset, tail_correction), mixing, exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts,
+            neighbor_matrix, neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor,
+            energy_reduction, compute_forces, compute_virial),
         )
 
     @overload
     def tang_toennies(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, c6: ArrayLike,
-        c8: ArrayLike, c10: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        c8: ArrayLike, c10: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
@@ -2889,26 +3139,30 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     @overload
     def tang_toennies(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, c6: ArrayLike,
-        c8: ArrayLike, c10: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        c8: ArrayLike, c10: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def tang_toennies(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, steepness: ArrayLike, c6: ArrayLike,
-        c8: ArrayLike, c10: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *, taper: float | None = None,
+        c8: ArrayLike, c10: ArrayLike, cutoff: float, cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Tang–Toennies potential: A exp(−br) − Σₙ fₙ(br) Cₙ/rⁿ over n = 6, 8, 10, with damped dispersion.
 
@@ -2932,9 +3186,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             c10: (K, K), the dispersion coefficient C₁₀. CUDA: One of NumPy is copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
-                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
-                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            end: how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ −
+                6x⁵, where x goes from 0 there to 1 at the cutoff. "switch": times (1 − z)²(1 + 2z), where z does so
+                with r², as in CHARMM. "force-switch": less a constant, and from `onset` on less Ax³/3 + Bx⁴/4, x = r −
+                `onset`, so that the force and its slope go to 0, as in GROMACS. "shift": less its value at the cutoff.
+                "force-shift": less a straight line, so that the force ends at 0, too. "cut": it is cut off.
+            onset: distance at which a taper, a switch or a force switch begins, below the cutoff. None: nine tenths of
+                the cutoff. JAX: A Python number.
+            tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
+                takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
+                Exclusions do not change it.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -2956,7 +3217,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -2970,16 +3233,18 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.tang_toennies, stream, positions, types, amplitude, steepness, c6, c8, c10, cutoff, cell, taper,
-            exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
-            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
-            compute_forces, compute_virial),
+            potentials.tang_toennies, stream, positions, types, amplitude, steepness, c6, c8, c10, cutoff, cell, (end,
+            onset, tail_correction), exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts,
+            neighbor_matrix, neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor,
+            energy_reduction, compute_forces, compute_virial),
         )
 
     @overload
     def yukawa(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, kappa: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None,
+        cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
@@ -2992,26 +3257,30 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     @overload
     def yukawa(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, kappa: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None,
+        cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def yukawa(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, kappa: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None,
+        cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Yukawa potential: A exp(−κr)/r, of screened charges in colloids and plasmas.
 
@@ -3031,9 +3300,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             kappa: (K, K), the inverse screening length κ. CUDA: One of NumPy is copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
-                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
-                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            end: how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ −
+                6x⁵, where x goes from 0 there to 1 at the cutoff. "switch": times (1 − z)²(1 + 2z), where z does so
+                with r², as in CHARMM. "force-switch": less a constant, and from `onset` on less Ax³/3 + Bx⁴/4, x = r −
+                `onset`, so that the force and its slope go to 0, as in GROMACS. "shift": less its value at the cutoff.
+                "force-shift": less a straight line, so that the force ends at 0, too. "cut": it is cut off.
+            onset: distance at which a taper, a switch or a force switch begins, below the cutoff. None: nine tenths of
+                the cutoff. JAX: A Python number.
+            tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
+                takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
+                Exclusions do not change it.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -3055,7 +3331,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -3069,15 +3347,18 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.yukawa, stream, positions, types, amplitude, kappa, cutoff, cell, taper, exclusions, (neighbors,
-            neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts, fill_value,
-            half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+            potentials.yukawa, stream, positions, types, amplitude, kappa, cutoff, cell, (end, onset, tail_correction),
+            exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
+            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
+            compute_forces, compute_virial),
         )
 
     @overload
     def zbl(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, length: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None,
+        cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
@@ -3090,26 +3371,30 @@ class Functions(Bound, Generic[ArrayLike, Array]):
     @overload
     def zbl(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, length: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None,
+        cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> tuple[Array, ...]: ...
 
     def zbl(
         self, positions: ArrayLike, types: ArrayLike, amplitude: ArrayLike, length: ArrayLike, cutoff: float,
-        cell: ArrayLike | None = None, *, taper: float | None = None,
+        cell: ArrayLike | None = None, *,
+        end: Literal["taper", "switch", "force-switch", "shift", "force-shift", "cut"] = "taper",
+        onset: float | None = None, tail_correction: bool = False,
         exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
         neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
         neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
         neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
         fill_value: int | None = None, half_fill: bool = False, pbc: Any = None, batch_idx: ArrayLike | None = None,
         prefactor: float = 1.0, energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
-        compute_virial: bool = False, stream: Any = None,
+        compute_virial: bool | Literal["atom"] = False, stream: Any = None,
     ) -> Array | tuple[Array, ...]:
         """Ziegler–Biersack–Littmark potential: A φ(r/a)/r, of nuclei at short distances, such as in radiation damage.
 
@@ -3130,9 +3415,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             length: (K, K), the screening length a, above zero. CUDA: One of NumPy is copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
-            taper: distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0
-                there to 1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the
-                cutoff. At the cutoff or beyond: the energy is cut off. JAX: A Python number.
+            end: how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ −
+                6x⁵, where x goes from 0 there to 1 at the cutoff. "switch": times (1 − z)²(1 + 2z), where z does so
+                with r², as in CHARMM. "force-switch": less a constant, and from `onset` on less Ax³/3 + Bx⁴/4, x = r −
+                `onset`, so that the force and its slope go to 0, as in GROMACS. "shift": less its value at the cutoff.
+                "force-shift": less a straight line, so that the force ends at 0, too. "cut": it is cut off.
+            onset: distance at which a taper, a switch or a force switch begins, below the cutoff. None: nine tenths of
+                the cutoff. JAX: A Python number.
+            tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
+                takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
+                Exclusions do not change it.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -3154,7 +3446,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 system.
             prefactor: multiplies energies and every derivative of them. JAX: A Python number.
             energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
-            compute_forces, compute_virial: whether these are returned too.
+            compute_forces: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
             stream: of `madelung.cuda` alone, whose documentation has it: the stream where the work is put.
 
         Returns:
@@ -3168,9 +3462,10 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._call(
-            potentials.zbl, stream, positions, types, amplitude, length, cutoff, cell, taper, exclusions, (neighbors,
-            neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts, fill_value,
-            half_fill), pbc, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+            potentials.zbl, stream, positions, types, amplitude, length, cutoff, cell, (end, onset, tail_correction),
+            exclusions, (neighbors, neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix,
+            neighbor_matrix_shifts, fill_value, half_fill), pbc, batch_idx, (prefactor, energy_reduction,
+            compute_forces, compute_virial),
         )
 
     def dispersion_coefficients(

@@ -94,6 +94,8 @@ class Outputs:
     charge_gradients: bool
     virial: bool
     hybrid: bool
+    of_atoms: bool = False
+    """Whether the virial is that of each atom."""
 
 
 class ListOptions(NamedTuple):
@@ -419,9 +421,15 @@ def outputs(given: tuple[Any, ...]) -> Outputs:
         per_system=word("energy_reduction", reduction, ("atom", "system")) == "system",
         forces=flag("compute_forces", forces),
         charge_gradients=flag("compute_charge_gradients", charge_gradients),
-        virial=flag("compute_virial", virial),
+        virial=virial_wanted(virial) is True,
         hybrid=flag("hybrid_forces", hybrid),
+        of_atoms=virial == "atom",
     )
+
+
+def virial_wanted(x: Any) -> Any:
+    """False, True, or "atom" for the virial of each atom."""
+    return word("compute_virial", x, ("atom",)) if isinstance(x, str) else flag("compute_virial", x)
 
 
 def cells(cell: Any, like: npt.NDArray | None = None) -> Floats:

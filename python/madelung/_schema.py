@@ -120,6 +120,10 @@ class Op:
         flags = {"positions": outputs.forces, "charges": outputs.charge_gradients, "strain": outputs.virial}
         return self.bits(*(name for name, wanted in flags.items() if wanted))
 
+    def directions(self, *along: dict[str, Any]) -> list[Any]:
+        """The tensors behind the inputs of a tangent: for each direction one of each differentiable input, or None."""
+        return [direction.get(name) for direction in along for name in self.bit]
+
     def extras(self, member: str) -> int:
         """The number of tensors that follow the inputs."""
         return len(self.extra_shapes(member))

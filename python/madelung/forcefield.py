@@ -253,7 +253,7 @@ class ForceField:
         """The Lennard-Jones energy and what else is asked for."""
         reach = _ALL if self.cutoff is None else self.cutoff
         shared = {**pairs, **wanted, **({"exclusions": self.excluded} if len(self.excluded) else {})}
-        given = {"taper": reach if self.switch is None else self.switch, **shared}
+        given = {**({"end": "cut"} if self.switch is None else {"onset": self.switch}), **shared}
         found = [module.lennard_jones(r, self.types, self.epsilon, self.sigma, reach, cell, **given)]
         if self.dispersion:
             root = 2.0 * root_of(self.epsilon.diagonal()) * self.sigma.diagonal() ** 3

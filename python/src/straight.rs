@@ -510,8 +510,12 @@ impl Straight {
                 }
                 Source::Taper(at) => {
                     let taper = if args[at.0].is_none() { Some(0.9 * cutoff) } else { number(&args[at.0]) };
-                    let Some(taper) = taper.filter(|x| *x > 0.0) else { return Ok(None) };
+                    let Some(taper) = taper.filter(|x| *x > 0.0 && *x < cutoff) else { return Ok(None) };
                     numbers.push(taper.to_bits());
+                    continue;
+                }
+                Source::NoEnd => {
+                    numbers.push(cutoff.to_bits());
                     continue;
                 }
             };
@@ -573,7 +577,7 @@ impl Straight {
                     let mesh: Vec<u64> = (0..count).map(|_| next()).collect();
                     mode.call_method1(intern!(py, "integer_list"), (mesh,))?
                 }
-                Source::Prefactor(_) | Source::Cutoff(..) | Source::Taper(_) => {
+                Source::Prefactor(_) | Source::Cutoff(..) | Source::Taper(_) | Source::NoEnd => {
                     f64::from_bits(next()).into_pyobject(py)?.into_any()
                 }
             });

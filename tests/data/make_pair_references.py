@@ -42,6 +42,24 @@ MIXED = [[0.01, 2.4], [0.02, 3.1]]
 RULES = {"lorentz-berthelot": "arithmetic", "geometric": "geometric", "waldman-hagler": "sixthpower"}
 
 
+# Ends of LAMMPS: the law, what follows the style, and further commands.
+BEGIN = 4.5
+CUT_LJ = LAWS["lennard_jones"][1]
+ENDS: dict[str, tuple[str, str, list[list[float]], str]] = {
+    **{
+        f"shift {law}": (law, f"{LAWS[law][0]} {CUTOFF}", LAWS[law][1], "pair_modify shift yes")
+        for law in ("born_mayer", "buckingham", "morse", "lennard_jones")
+    },
+    "force-shift lennard_jones": ("lennard_jones", f"lj/smooth/linear {CUTOFF}", CUT_LJ, ""),
+    "switch lennard_jones": ("lennard_jones", f"lj/charmm/coul/charmm {BEGIN} {CUTOFF}", CUT_LJ, ""),
+    "force-switch lennard_jones": ("lennard_jones", f"lj/gromacs {BEGIN} {CUTOFF}", CUT_LJ, ""),
+    **{
+        f"tail {law}": (law, f"{LAWS[law][0]} {CUTOFF}", LAWS[law][1], "pair_modify tail yes")
+        for law in ("born_mayer", "buckingham", "mie", "lennard_jones")
+    },
+}
+
+
 def atoms() -> tuple[np.ndarray, np.ndarray]:
     """Chains of atoms 1.25 Å apart, and no other pair closer than 2.1 Å."""
     rng = np.random.default_rng(41)
@@ -79,7 +97,7 @@ def of_lammps(
     (lx, _, _), (xy, ly, _), (xz, yz, lz) = CELL
     run.commands_string(f"""
         units metal
-        atom_style bond
+        atom_style full
         atom_modify map array sort 0 0
         region box prism 0 {lx} 0 {ly} 0 {lz} {xy} {xz} {yz}
         create_box 2 box bond/types 1 extra/bond/per/atom 2 extra/special/per/atom 8
@@ -91,7 +109,7 @@ def of_lammps(
     run.commands_string(
         "\n".join(
             [
-                f"special_bonds lj {one} {two} {three}",
+                f"special_bonds lj/coul {one} {two} {three}",
                 "bond_style zero",
                 "bond_coeff 1",
                 *[f"create_bonds single/bond 1 {i} {j} special no" for i, j in bonds[:-1]],
@@ -139,10 +157,15 @@ def main() -> None:
     arguments.add_argument("--write", action="store_true", help="writes the values into the file")
     write = arguments.parse_args().write
     positions, types = atoms()
+
+    def lines_of(given: list[list[float]]) -> list[str]:
+        return [f"pair_coeff {of} {' '.join(map(str, x))}" for of, x in zip(("1 1", "1 2", "2 2"), given, strict=True)]
+
     found = {}
     for name, (style, given) in LAWS.items():
-        lines = [f"pair_coeff {of} {' '.join(map(str, x))}" for of, x in zip(("1 1", "1 2", "2 2"), given, strict=True)]
-        found[name] = of_lammps(positions, types, f"{style} {CUTOFF}", lines)
+        found[name] = of_lammps(positions, types, f"{style} {CUTOFF}", lines_of(given))
+    for name, (_, style, given, more) in ENDS.items():
+        found[name] = of_lammps(positions, types, style, [*lines_of(given), more])
     for rule, name in RULES.items():
         lines = [f"pair_coeff {k} {k} {epsilon} {sigma}" for k, (epsilon, sigma) in enumerate(MIXED, 1)]
         found[rule] = of_lammps(positions, types, f"lj/cut {CUTOFF}", [f"pair_modify mix {name}", *lines])
@@ -160,6 +183,7 @@ def main() -> None:
             "cell": CELL.tolist(),
             "pairs": pairs(),
             "cutoffs": [CUTOFF, NEAREST, SWITCH],
+            "begin": BEGIN,
             "laws": {name: parameters for name, (_, parameters) in LAWS.items()},
             "mixed": MIXED,
         }

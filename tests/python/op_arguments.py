@@ -93,8 +93,8 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
         elif i.part == "meshes":
             args.append(MESHES)
         elif i.part == "scalar":
-            # A taper begins well before the cutoff.
-            args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] == "taper"))
+            # Ends begin well before the cutoff.
+            args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] in ("taper", "switch")))
         elif i.part == "int_scalar":
             # Bits of periodic axes where there are no rows of them; room for the points of a query; the nearest images
             # alone.

@@ -30,7 +30,7 @@ def crystal() -> dict[str, Any]:
 
 
 def summed(given: dict[str, Any], mixing: str, method: str, **others: Any) -> Any:
-    own = {"mixing": mixing, "dispersion": method, "taper": CUTOFF, "accuracy": 1e-7}
+    own = {"mixing": mixing, "dispersion": method, "end": "cut", "accuracy": 1e-7}
     return mn.lennard_jones(**(own | given | others))
 
 
@@ -78,7 +78,7 @@ def test_pairs_that_are_left_out_have_no_attraction(method: str) -> None:
 def test_forces_and_virials_are_differences(mixing: str) -> None:
     given, rng = crystal(), np.random.default_rng(2)
     # Waves and splitting stay, as differences need; no pair is near the cutoff with a taper.
-    fixed = {"taper": 0.7 * CUTOFF, "alpha": 0.55, "mesh_dimensions": (24, 24, 24), "accuracy": None}
+    fixed = {"end": "taper", "onset": 0.7 * CUTOFF, "alpha": 0.55, "mesh_dimensions": (24, 24, 24), "accuracy": None}
     _, forces, virial = summed(given, mixing, "pme", **WANTED, **fixed)
     step, strain = rng.normal(size=forces.shape), rng.normal(size=(3, 3))
 
@@ -98,7 +98,7 @@ def test_forces_and_virials_are_differences(mixing: str) -> None:
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_libraries_agree_and_differentiate_by_parameters(library: str) -> None:
     module, given = required(library), crystal()
-    fixed = {"taper": 0.7 * CUTOFF, "alpha": 0.55, "mesh_dimensions": (24, 24, 24), "accuracy": None}
+    fixed = {"end": "taper", "onset": 0.7 * CUTOFF, "alpha": 0.55, "mesh_dimensions": (24, 24, 24), "accuracy": None}
     given["sigma"] = SIGMA * [1.0, 1.0, 0.0]
     weights = np.random.default_rng(4).normal(size=given["positions"].shape)
 

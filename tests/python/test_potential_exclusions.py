@@ -39,7 +39,7 @@ def pair_energy(name: str, r: Any, types: Any, tables: Any) -> Any:
 def test_the_rest_without_pairs(name: str, form: str | None) -> None:
     """A sum is the whole one less (1 − f) times the energies of pairs: over a list in clusters, and in rows."""
     r, types = ions()
-    given: dict[str, Any] = {"taper": TAPER, "compute_forces": True, "compute_virial": True}
+    given: dict[str, Any] = {"onset": TAPER, "compute_forces": True, "compute_virial": True}
     if form is not None:
         pairs, ptr, shifts = mn.neighbor_list(r, CUTOFF, CELL)
         given |= {"neighbor_list": pairs, "neighbor_ptr": ptr, "neighbor_shifts": shifts}
@@ -54,7 +54,7 @@ def test_the_rest_without_pairs(name: str, form: str | None) -> None:
     step = np.random.default_rng(2).normal(size=r.shape)
 
     def along(h: float) -> float:
-        moved = of(r + h * step, types, *TABLES[name], CUTOFF, CELL, taper=TAPER, exclusions=(PAIRS, FACTORS, IMAGES))
+        moved = of(r + h * step, types, *TABLES[name], CUTOFF, CELL, onset=TAPER, exclusions=(PAIRS, FACTORS, IMAGES))
         return moved.sum()
 
     by_step = (8 * (along(1e-4) - along(-1e-4)) - (along(2e-4) - along(-2e-4))) / 12e-4
@@ -63,7 +63,7 @@ def test_the_rest_without_pairs(name: str, form: str | None) -> None:
 
     def strained(k: int) -> float:
         by = np.eye(3) + k * strain
-        moved = of(r @ by, types, *TABLES[name], CUTOFF, CELL @ by, taper=TAPER, exclusions=(PAIRS, FACTORS, IMAGES))
+        moved = of(r @ by, types, *TABLES[name], CUTOFF, CELL @ by, onset=TAPER, exclusions=(PAIRS, FACTORS, IMAGES))
         return moved.sum()
 
     by_strain = (8 * (strained(1) - strained(-1)) - (strained(2) - strained(-2))) / 12
@@ -87,7 +87,7 @@ def test_every_namespace_gives_the_same_bits(name: str) -> None:
                         *tables,
                         CUTOFF,
                         array(CELL),
-                        taper=TAPER,
+                        onset=TAPER,
                         exclusions=exclusions,
                         compute_forces=True,
                         compute_virial=True,
@@ -98,7 +98,7 @@ def test_every_namespace_gives_the_same_bits(name: str) -> None:
     # Without factors as with factors of 0.
     r[1], r[26] = r[0], r[20]
     tables = TABLES[name]
-    given = {"taper": TAPER, "compute_forces": True}
+    given = {"onset": TAPER, "compute_forces": True}
     zero = getattr(mn, name)(r, types, *tables, CUTOFF, CELL, exclusions=(PAIRS, 0.0, IMAGES), **given)
     none = getattr(mn, name)(r, types, *tables, CUTOFF, CELL, exclusions=(PAIRS, None, IMAGES), **given)
     assert all(np.array_equal(a, b) and np.isfinite(a).all() for a, b in zip(zero, none))
@@ -116,7 +116,7 @@ def test_derivatives_to_second_order(name: str) -> None:
     def energies(*x: Any) -> Any:
         positions, lattice, factors, *tables = x
         of = getattr(mt, name)
-        return of(positions, types, *tables, CUTOFF, lattice, taper=TAPER, exclusions=(pairs, factors), **listed)
+        return of(positions, types, *tables, CUTOFF, lattice, onset=TAPER, exclusions=(pairs, factors), **listed)
 
     factors = torch.from_numpy(FACTORS[some + 1])
     inputs = [x.clone().requires_grad_() for x in (r, cell, factors, *map(torch.from_numpy, TABLES[name]))]

@@ -98,7 +98,7 @@ def test_values_and_derivatives(name: str) -> None:
     of = getattr(mn, name)
 
     def energies(positions: Any = r, cell: Any = CELL, tables: Any = TABLES[name], **wanted: Any) -> Any:
-        return of(positions, types, *tables, CUTOFF, cell, taper=TAPER, **wanted)
+        return of(positions, types, *tables, CUTOFF, cell, onset=TAPER, **wanted)
 
     for cell in (CELL, None):
         expected = plain(name, r, types, TABLES[name], cell)
@@ -122,7 +122,7 @@ def test_values_and_derivatives(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_namespace_gives_the_same_bits(name: str) -> None:
     r, types = ions()
-    wanted = {"taper": TAPER, "compute_forces": True, "compute_virial": True}
+    wanted = {"onset": TAPER, "compute_forces": True, "compute_virial": True}
     expected = getattr(mn, name)(r, types, *TABLES[name], CUTOFF, CELL, **wanted)
     tensors = [torch.from_numpy(np.array(x)) for x in (r, types, *TABLES[name], CELL)]
     of_torch = getattr(mt, name)(*tensors[:-1], CUTOFF, tensors[-1], **wanted)
@@ -145,7 +145,7 @@ def test_derivatives_to_second_order(name: str) -> None:
 
     def energies(*x: Any) -> Any:
         positions, lattice, *tables = x
-        return getattr(mt, name)(positions, types, *tables, CUTOFF, lattice, taper=TAPER, **lists)
+        return getattr(mt, name)(positions, types, *tables, CUTOFF, lattice, onset=TAPER, **lists)
 
     inputs = [x.clone().requires_grad_() for x in (r, cell, *map(torch.from_numpy, TABLES[name]))]
     assert torch.autograd.gradcheck(energies, inputs, fast_mode=True, rtol=1e-4, atol=1e-6)
@@ -208,7 +208,7 @@ def test_wrong_arguments(module: Any) -> None:
         (r"`types`: expected (shape \(27,\)|27 rows)", {"types": types[1:]}),
         (r"`cutoff`: expected the radius of the sum, got None", {"cutoff": None}),
         (r"`cutoff`: expected a number above zero", {"cutoff": -1.0}),
-        (r"`taper`: expected a number above zero", {"taper": -1.0}),
+        (r"`onset`: expected a number above zero", {"onset": -1.0}),
         (r"`energy_reduction`: expected", {"energy_reduction": "pair"}),
     ]
     for message, arguments in wrong:

@@ -1,5 +1,5 @@
-//! The energy of a pair at distance r, the taper, and the energies of bonded terms. Kernels of other crates can import the functions, with their
-//! derivatives: `use madelung_potentials::formula::lennard_jones;` at the head of a `kernels!` block.
+//! The energy of a pair at distance r, its ends, and the energies of bonded terms. Kernels of other crates can import the
+//! functions, with their derivatives: `use madelung_potentials::formula::lennard_jones;` at the head of a `kernels!` block.
 
 madelung_core::kernels! {
     /// Born–Mayer–Huggins: A exp(B(σ − r)) − C/r⁶ − D/r⁸, with `amplitude` A, `steepness` B, `c6` C and `c8` D (Huggins and
@@ -56,7 +56,8 @@ madelung_core::kernels! {
     /// difference of near numbers where br is small.
     #[func]
     pub fn tang_toennies(r: Real, amplitude: Real, steepness: Real, c6: Real, c8: Real, c10: Real) -> Real {
-        let x = steepness * r;
+        // At 700 exp(−x) is 0 to all digits, and the powers of x are numbers in f32, too.
+        let x = min(steepness * r, 700.0);
         let decay = exp(-x);
         let to6 = 1.0 + x * (1.0 + x / 2.0 * (1.0 + x / 3.0 * (1.0 + x / 4.0 * (1.0 + x / 5.0 * (1.0 + x / 6.0)))));
         let to8 = to6 + pow(x, 7) / 5040.0 * (1.0 + x / 8.0);
@@ -86,6 +87,27 @@ madelung_core::kernels! {
     #[func]
     pub fn taper_factor(x: Real) -> Real {
         1.0 - x * x * x * (10.0 - x * (15.0 - 6.0 * x))
+    }
+
+    /// Switch (1 − z)²(1 + 2z) of z = (r² − a²)/(b² − a²), from 1 at r = a to 0 at r = b: that of CHARMM (Brooks et al., J.
+    /// Comput. Chem. 4, 187 (1983)).
+    #[func]
+    pub fn switch_factor(z: Real) -> Real {
+        (1.0 - z) * (1.0 - z) * (1.0 + 2.0 * z)
+    }
+
+    /// Difference of an energy and one that ends at the `cutoff`, from the `value`, the `slope` and the `curvature` there. For
+    /// `bend` = 0 a constant and a straight line: energy and force end at 0. Else constant up to r = `bend`, and from there
+    /// on −A/3 (r − bend)³ − B/4 (r − bend)⁴, so that the force and its slope end at 0, too: the force switch of GROMACS (van
+    /// der Spoel and van Maaren, J. Chem. Theory Comput. 2, 1 (2006)), where A and B follow from a power of r.
+    #[func]
+    pub fn end_terms(r: Real, cutoff: Real, bend: Real, value: Real, slope: Real, curvature: Real) -> Real {
+        let w = cutoff - bend;
+        let y = if r > bend { (r - bend) / w } else { 0.0 };
+        let y3 = y * y * y;
+        let first = if bend > 0.0 { w * (y3 * (1.0 - 0.5 * y) - 0.5) } else { r - cutoff };
+        let second = if bend > 0.0 { w * w * (y3 * (0.25 * y - 1.0 / 3.0) + 1.0 / 12.0) } else { 0.0 };
+        value + slope * first + curvature * second
     }
 }
 

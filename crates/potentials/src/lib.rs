@@ -13,6 +13,7 @@ pub mod bonded;
 pub mod formula;
 mod mixing;
 mod potential;
+mod tail;
 mod terms;
 
 pub use potential::{PairPotential, coincident};
@@ -35,6 +36,12 @@ pair_potential! {
 pair_potential! {
     /// Buckingham potential: [`formula::buckingham`].
     pub static BUCKINGHAM: buckingham = crate::formula::buckingham[amplitude, rho: Positive, c6] of amplitude, c6;
+}
+
+pair_potential! {
+    /// Terms that ends of energies take off: [`formula::end_terms`], with the onset of a force switch as `taper`.
+    pub static END_TERMS: end_terms =
+        within crate::formula::end_terms[value, slope, curvature] of value, slope, curvature;
 }
 
 pair_potential! {
@@ -75,19 +82,30 @@ pair_potential! {
     pub static ZBL: zbl(interpreted) = crate::formula::zbl[amplitude, length: Positive] of amplitude;
 }
 
-const POTENTIALS: [&PairPotential; 9] =
-    [&BORN_MAYER, &BUCKINGHAM, &LENNARD_JONES, &MIE, &MORSE, &SOFT_CORE, &TANG_TOENNIES, &YUKAWA, &ZBL];
+const POTENTIALS: [&PairPotential; 10] = [
+    &BORN_MAYER,
+    &BUCKINGHAM,
+    &END_TERMS,
+    &LENNARD_JONES,
+    &MIE,
+    &MORSE,
+    &SOFT_CORE,
+    &TANG_TOENNIES,
+    &YUKAWA,
+    &ZBL,
+];
 
 /// All kernels of this crate, for callers that compile or check their source text.
 pub fn all_kernels() -> Vec<&'static Kernel> {
-    let of_pairs = POTENTIALS.iter().flat_map(|potential| [potential.kernel, potential.exclusions]);
+    let of_pairs =
+        POTENTIALS.iter().flat_map(|of| [Some(of.kernel), Some(of.exclusions), of.at].into_iter().flatten());
     let of_terms = bonded::BONDED.iter().map(|term| term.kernel);
-    of_pairs.chain(mixing::KERNELS).chain(of_terms).chain(terms::KERNELS).collect()
+    of_pairs.chain(mixing::KERNELS).chain(tail::KERNELS).chain(of_terms).chain(terms::KERNELS).collect()
 }
 
 /// The ops of this crate, with energies per atom, and, as `…_total`, with energies per system; as `…_exclusions` those of
-/// pairs that are left out of a list, with factors; bonded terms in the same way; mixing rules, `mixed_…`; and
-/// `bonded_atoms`.
+/// pairs that are left out of a list, with factors; as `…_at` those of two types at distances; bonded terms as potentials;
+/// `tail`; mixing rules, `mixed_…`; and `bonded_atoms`.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     let declare = || {
@@ -98,6 +116,7 @@ pub fn registry() -> &'static Registry {
         for term in bonded::BONDED {
             ops.extend(term.ops()?);
         }
+        ops.extend(tail::ops()?);
         ops.push(terms::declare()?);
         Registry::new(ops)
     };

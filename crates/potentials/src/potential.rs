@@ -21,28 +21,92 @@ use std::sync::Arc;
 /// [`Constraint`](madelung_core::op::Constraint) on it.
 /// An option of the kernel stands behind the name, `morse(interpreted)`: without machine code the crate compiles in a tenth of
 /// the time, and a pair takes some four times as long.
+/// A formula behind the word `within` is one of the distance, the cutoff, the number `taper` and the parameters.
 /// The word `of` names parameters, amplitudes: where they are all 0, two atoms have no energy, on one point either.
 #[macro_export]
 macro_rules! pair_potential {
     (
         $(#[$attribute:meta])*
+        $visibility:vis static $name:ident: $prefix:ident $(($option:ident))? = within $($formula:ident)::+
+            [$($parameter:ident),+ $(,)?] of $($amplitude:ident),+;
+    ) => {
+        $crate::pair_potential! {
+            @sums
+            $(#[$attribute])*
+            $visibility static $name: $prefix $(($option))? [$($parameter),+] of $($amplitude),+; None;
+            use $($formula)::+ as formula;
+
+            /// The energy of a pair within the cutoff; none where all amplitudes are 0.
+            #[func]
+            fn ended(r: Real, cutoff: Real, taper: Real, switch: Real, $($parameter: Real),+) -> Real {
+                let v = formula(r, cutoff, taper $(, $parameter)+);
+                if r < cutoff && r > -(0.0 $(+ abs($amplitude))+) { v } else { 0.0 }
+            }
+        }
+    };
+    (
+        $(#[$attribute:meta])*
         $visibility:vis static $name:ident: $prefix:ident $(($option:ident))? = $($formula:ident)::+
             [$($parameter:ident $(: $constraint:ident)?),+ $(,)?] $(of $($amplitude:ident),+)?;
+    ) => {
+        $crate::pair_potential! {
+            @sums
+            $(#[$attribute])*
+            $visibility static $name: $prefix $(($option))? [$($parameter $(: $constraint)?),+]
+                $(of $($amplitude),+)?; Some(&AT);
+            use $($formula)::+ as formula;
+            use $crate::formula::taper_factor;
+            use $crate::formula::switch_factor;
+
+            /// The energy of a pair within the cutoff, tapered from r = `taper` on, or switched off from r = `switch` on;
+            /// none where all amplitudes are 0.
+            #[func]
+            fn ended(r: Real, cutoff: Real, taper: Real, switch: Real, $($parameter: Real),+) -> Real {
+                let v = formula(r $(, $parameter)+);
+                let per_width = 1.0 / (cutoff - taper);
+                let per_area = 1.0 / (cutoff * cutoff - switch * switch);
+                let kept = if r > taper {
+                    taper_factor((r - taper) * per_width)
+                } else {
+                    if r > switch { switch_factor((r * r - switch * switch) * per_area) } else { 1.0 }
+                };
+                if r < cutoff $(&& r > -(0.0 $(+ abs($amplitude))+))? { v * kept } else { 0.0 }
+            }
+
+            /// The energy of two types at distances r, with its first and second derivative by r.
+            #[kernel(interpreted, prefix($prefix))]
+            fn at(
+                p: Entry,
+                $($parameter: &[[Real; Type]; Type],)+
+                distance: &[Real; Entry],
+                first: &Map<Entry, Type>,
+                second: &Map<Entry, Type>,
+                value: &mut [Real; Entry],
+                slope: &mut [Real; Entry],
+                curvature: &mut [Real; Entry],
+            ) {
+                let a = first.of(p);
+                let b = second.of(p);
+                let r = distance[p];
+                let v = formula(r $(, 0.5 * ($parameter[a][b] + $parameter[b][a]))+);
+                let dv = derivative(v, r);
+                value[p] = v;
+                slope[p] = dv;
+                curvature[p] = derivative(dv, r);
+            }
+        }
+    };
+    (
+        @sums
+        $(#[$attribute:meta])*
+        $visibility:vis static $name:ident: $prefix:ident $(($option:ident))?
+            [$($parameter:ident $(: $constraint:ident)?),+] $(of $($amplitude:ident),+)?; $at:expr;
+        $($formula:tt)+
     ) => {
         $(#[$attribute])*
         $visibility static $name: $crate::PairPotential = {
             $crate::__core::kernels! {
-                use $($formula)::+ as formula;
-                use $crate::formula::taper_factor;
-
-                /// The energy of a pair within the cutoff, tapered from r = `taper` on; none where all amplitudes are 0.
-                #[func]
-                fn ended(r: Real, cutoff: Real, taper: Real, $($parameter: Real),+) -> Real {
-                    let v = formula(r $(, $parameter)+);
-                    let per_width = 1.0 / (cutoff - taper);
-                    let tapered = if r > taper { v * taper_factor((r - taper) * per_width) } else { v };
-                    if r < cutoff $(&& r > -(0.0 $(+ abs($amplitude))+))? { tapered } else { 0.0 }
-                }
+                $($formula)+
 
                 /// Eᵢ = ½ Σⱼ `ended`(r) over the pairs of a list.
                 #[kernel($($option,)? prefix($prefix), fast(positions), fast(positions, strain))]
@@ -55,6 +119,7 @@ macro_rules! pair_potential {
                     prefactor: Real,
                     cutoff: Real,
                     taper: Real,
+                    switch: Real,
                     atoms: &Batch<Atom, System>,
                     types: &Map<Atom, Type>,
                     pairs: &Pairs<Atom>,
@@ -68,7 +133,7 @@ macro_rules! pair_potential {
                         let r = length(d + d * strain[b]);
                         let theirs = types.of(j);
                         e += ended(
-                            r, cutoff, taper $(, 0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine]))+
+                            r, cutoff, taper, switch $(, 0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine]))+
                         );
                     }
                     energy[i] = 0.5 * prefactor * e;
@@ -87,6 +152,7 @@ macro_rules! pair_potential {
                     prefactor: Real,
                     cutoff: Real,
                     taper: Real,
+                    switch: Real,
                     atoms: &Batch<Atom, System>,
                     types: &Map<Atom, Type>,
                     excluded: &Pairs<Atom, Atom, Excluded>,
@@ -102,7 +168,7 @@ macro_rules! pair_potential {
                         let f = entry_factors[p];
                         if r > -abs(f) {
                             e += f * ended(
-                                r, cutoff, taper $(, 0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine]))+
+                                r, cutoff, taper, switch $(, 0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine]))+
                             );
                         }
                     }
@@ -115,6 +181,7 @@ macro_rules! pair_potential {
                     stringify!($parameter),
                     [$(Some($crate::__core::op::Constraint::$constraint),)? None][0],
                 )),+],
+                at: $at,
                 kernel: &ENERGIES,
                 exclusions: &EXCLUSIONS,
                 explain: |_, args| {
@@ -132,6 +199,8 @@ pub struct PairPotential {
     pub name: &'static str,
     /// The parameters, real (K, K) arrays over the types of two atoms, with conditions on them.
     pub parameters: &'static [(&'static str, Option<Constraint>)],
+    /// The energy of two types at distances, where it is defined without a cutoff.
+    pub at: Option<&'static Kernel>,
     /// The sum over pairs.
     pub kernel: &'static Kernel,
     /// The sum over pairs that are left out of a list, with factors.
@@ -141,13 +210,17 @@ pub struct PairPotential {
 }
 
 impl PairPotential {
-    /// The op with energies per atom, and, as `…_total`, with energies per system; and both for pairs that are left out of
-    /// the list, with factors, as `…_exclusions`. Energies of pairs are tapered from distance `taper` to `cutoff`, and cut off
-    /// there if `taper` is not smaller.
+    /// The op with energies per atom, and, as `…_total`, with energies per system; both for pairs that are left out of
+    /// the list, with factors, as `…_exclusions`; and, as `…_at`, that of the energy of two types at distances, with two
+    /// derivatives.
+    ///
+    /// Energies of pairs end at the `cutoff`. From the distance `taper` or `switch` on they are multiplied by
+    /// [`taper_factor`](crate::formula::taper_factor) or [`switch_factor`](crate::formula::switch_factor); one that is not
+    /// below the cutoff has no effect.
     ///
     /// # Errors
     /// Those of [`OpBuilder::build`], for kernels not made by [`pair_potential!`](crate::pair_potential).
-    pub fn ops(&self, namespace: &str) -> Result<[Arc<Op>; 4]> {
+    pub fn ops(&self, namespace: &str) -> Result<Vec<Arc<Op>>> {
         let op = |excluded: &str, total: &str| {
             let op = Op::new(namespace, &format!("{}{excluded}{total}", self.name), 1);
             let op = self.arguments(op, !excluded.is_empty());
@@ -169,7 +242,28 @@ impl PairPotential {
             let saved = if excluded.is_empty() { &["positions", "cell", "strain"][..] } else { &[] };
             op.saved_gradients(saved).build()
         };
-        Ok([op("", "")?, op("", "_total")?, op("_exclusions", "")?, op("_exclusions", "_total")?])
+        let mut ops =
+            vec![op("", "")?, op("", "_total")?, op("_exclusions", "")?, op("_exclusions", "_total")?];
+        if let Some(kernel) = self.at {
+            let op = Op::new(namespace, &format!("{}_at", self.name), 1);
+            let op = self
+                .tables(op)
+                .real("distance", &["Entry"])
+                .must_be(Constraint::Positive)
+                .map("first", "Entry", "Type")
+                .map("second", "Entry", "Type");
+            let op = ["value", "slope", "curvature"].iter().fold(op, |op, name| op.output(name, &["Entry"]));
+            ops.push(op.step(kernel).build()?);
+        }
+        Ok(ops)
+    }
+
+    /// An op with the tables of the parameters.
+    fn tables(&self, op: OpBuilder) -> OpBuilder {
+        self.parameters.iter().fold(op, |op, (name, constraint)| {
+            let op = op.real(name, &["Type", "Type"]);
+            if let Some(constraint) = constraint { op.must_be(*constraint) } else { op }
+        })
     }
 
     fn arguments(&self, op: OpBuilder, are_excluded: bool) -> OpBuilder {
@@ -179,14 +273,8 @@ impl PairPotential {
             .real("cell", &["System", "3", "3"])
             .geometry()
             .must_be(Constraint::OpenCell);
-        let table = |op: OpBuilder, (name, constraint): &(&str, Option<Constraint>)| {
-            let op = op.real(name, &["Type", "Type"]);
-            if let Some(constraint) = constraint { op.must_be(*constraint) } else { op }
-        };
         let op = self
-            .parameters
-            .iter()
-            .fold(op, table)
+            .tables(op)
             .zero("strain", &["System", "3", "3"])
             .force()
             .batch("atoms", "Atom", "System")
@@ -201,6 +289,8 @@ impl PairPotential {
         op.scalar("cutoff")
             .must_be(Constraint::Positive)
             .scalar("taper")
+            .must_be(Constraint::Finite)
+            .scalar("switch")
             .must_be(Constraint::Finite)
             .explain(self.explain)
             .lattice("positions", "cell", "atoms")

@@ -239,6 +239,19 @@ class Framework(Protocol):
         """
         ...
 
+    def energies_along(
+        self,
+        op: str,
+        system: Any,
+        reals: tuple[Any, ...],
+        rest: tuple[Any, ...],
+        prefactor: Any,
+        *along: dict[str, Any],
+    ) -> Any:
+        """Derivatives of the energies of atoms along one direction, or along two: each has arrays for some of the op's
+        inputs, by their names. The other arguments are those of `energies`."""
+        ...
+
     def minimum(
         self,
         solve: Callable[[np.ndarray, np.ndarray], np.ndarray],

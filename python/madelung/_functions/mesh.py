@@ -109,7 +109,7 @@ def pme_reciprocal_space(
     function is the one that gives the least error of the energy; forces are exact derivatives of that energy, so it is
     conserved, and their sum is not exactly zero.
     """
-    nodes = _given(f, cell, mesh)
+    nodes = mesh_of(f, cell, mesh)
     if nodes[0] is None:
         check.refuse("mesh_dimensions", "three integers (or `mesh_spacing`)", "None")
     given = {"mesh": nodes, "exclusions": exclusions, "law": law_of(pair_law, exclusions)}
@@ -174,7 +174,7 @@ def particle_mesh_ewald(
     """
     # Nodes that are so far apart are counted along the vectors of the cell.
     rows = () if mesh[1] is None else periodic_axes(f, cell, pbc)
-    nodes = _given(f, cell, mesh, tuple([sum(row) < 2 for row in rows]))
+    nodes = mesh_of(f, cell, mesh, tuple([sum(row) < 2 for row in rows]))
     parameters = (alpha, cutoff, None, (None, None), nodes)
     others = (exclusions, law_of(pair_law, exclusions), widths, accuracy, None)
     slabs = (pbc, slab_correction, slab_height)
@@ -234,7 +234,7 @@ def estimate_pme_parameters(
     given = {
         "alpha": alpha,
         "cutoff": cutoff,
-        "mesh": _given(f, cell, mesh),
+        "mesh": mesh_of(f, cell, mesh),
         "law": law_of((exponent, None)),
         "accuracy": accuracy,
     }
@@ -253,7 +253,7 @@ def estimate_pme_parameters(
 _Given = tuple[list[tuple[int, ...]] | None, list[int] | None]
 
 
-def _given(f: Framework, cell: Any, mesh: tuple[Any, ...], no_lattice: tuple[bool, ...] = (False,)) -> _Given:
+def mesh_of(f: Framework, cell: Any, mesh: tuple[Any, ...], no_lattice: tuple[bool, ...] = (False,)) -> _Given:
     """The meshes that are given, by nodes or by how far apart these are, with the order of splines on them; or None."""
     dimensions, spacing, order = mesh
     order = None if order is None else _orders(order)

@@ -148,7 +148,16 @@ OUTPUTS = Group(
         ),
         Parameter("compute_forces", "flag", text("whether these are returned too."), False),
         Parameter("compute_charge_gradients", "flag", default=False),
-        Parameter("compute_virial", "flag", default=False),
+        Parameter(
+            "compute_virial",
+            "flag",
+            text(
+                "whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "
+                '"atom" that of the energy of each atom, (N, 3, 3), which add up to it.'
+            ),
+            False,
+            words=("atom",),
+        ),
         Parameter(
             "hybrid_forces",
             "flag",

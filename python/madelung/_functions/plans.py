@@ -74,7 +74,7 @@ def _without_slabs(call: Call, results: Any, outputs: tuple[Any, ...]) -> Any:
     _, reduction, _, _, virial, _ = outputs
     of_atoms, several = f.taken(each, idx), results if isinstance(results, tuple) else (results,)
     factors = [each if reduction == "system" else of_atoms, *[of_atoms] * (len(several) - 1)]
-    factors[-1] = each if virial else factors[-1]
+    factors[-1] = each if virial is True else factors[-1]
     found = tuple([x * by.reshape(-1, *[1] * (len(x.shape) - 1)) for x, by in zip(several, factors)])
     return found if isinstance(results, tuple) else found[0]
 
@@ -137,14 +137,24 @@ def all_added(f: Framework, results: list[Any]) -> Any:
 
 def evaluated(call: Call, inputs: list[Any], wanted: Any) -> Any:
     """The results of a call's terms, added up."""
-    f, results, lattice = call.f, [], None
+    return all_added(call.f, [call.f.energies(*term, wanted) for term in _terms(call, inputs)])
+
+
+def evaluated_along(call: Call, inputs: list[Any], prefactor: float, *along: dict[str, Any]) -> Any:
+    """The derivatives of the energies of atoms along one direction, or along two."""
+    return call.f.added([call.f.energies_along(*term, prefactor, *along) for term in _terms(call, inputs)])
+
+
+def _terms(call: Call, inputs: list[Any]) -> list[tuple[Any, ...]]:
+    """The terms of a call: op, atoms and the inputs before and behind those of all energies."""
+    found, lattice = [], None
     for op, is_lattice, charged, reals, rest in call.plan.terms:
         if is_lattice and lattice is None:
             lattice = _cells(call)
         atoms = _atoms(call, lattice if is_lattice else None, charged)
         own, others = ([x for n in numbers for x in inputs[n]] for numbers in (reals, rest))
-        results.append(f.energies(op, atoms, tuple(own), tuple(others), wanted))
-    return all_added(f, results)
+        found.append((op, atoms, tuple(own), tuple(others)))
+    return found
 
 
 def of_other_atoms(call: Call, inputs: list[Any], positions: Any, charges: Any, cell: Any, widths: Any) -> Any:
@@ -494,5 +504,5 @@ def _in_parts(f: Framework, of: Arguments, axes: Any, parts: Any, outputs: tuple
     # Forces and charge gradients are those of atoms; the virial is the last result.
     each = [by_atom] * len(found[0])
     each[0] = by_system if outputs[1] == "system" else by_atom
-    each[-1] = by_system if outputs[4] else by_atom
+    each[-1] = by_system if outputs[4] is True else by_atom
     return tuple([f.taken(f.joined(parts), order) for parts, order in zip(zip(*found), each)])

@@ -11,6 +11,7 @@ import numpy as np
 from madelung import _arguments as check
 from madelung._functions.declare import KEYWORDS, REQUIRED, Group, Parameter, function, text
 from madelung._functions.dispersion import DISPERSION, long_range, method_of
+from madelung._functions.ends import ENDS, at_end, ends_of, tail_integrals
 from madelung._functions.exclusions import EXCLUSIONS, excluded_pairs, without
 from madelung._functions.framework import Framework
 from madelung._functions.lists import pairs_of
@@ -31,17 +32,6 @@ OUTPUTS_OF_PAIRS = Group(
     "sums", tuple(p for p in OUTPUTS.parameters if p.name not in ("compute_charge_gradients", "hybrid_forces"))
 )
 _TYPES = Parameter("types", "integers", text("(N,), the type of each atom, from 0 to below K."), shape=("N",))
-_TAPER = Parameter(
-    "taper",
-    "positive",
-    text(
-        "distance from which the energy of a pair is multiplied by 1 − 10x³ + 15x⁴ − 6x⁵, where x goes from 0 there to "
-        "1 at the cutoff, so that it vanishes with two continuous derivatives. None: nine tenths of the cutoff. At the "
-        "cutoff or beyond: the energy is cut off.",
-        jax="A Python number.",
-    ),
-    None,
-)
 _EXCLUSIONS = EXCLUSIONS.but(
     text=text(
         "pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one for all, by "
@@ -76,9 +66,12 @@ _RETURNS = text(
 TABLES: dict[str, tuple[str, ...]] = {}
 
 
-def pair_potential(name: str, said: str, disperses: bool = False, **parameters: str) -> Callable[..., Any]:
+def pair_potential(
+    name: str, said: str, disperses: bool = False, power: str | None = None, **parameters: str
+) -> Callable[..., Any]:
     """Declares the function of an op of `pair_potential!`: its docstring, and its tables with their texts. `disperses`:
-    whether it has the term −4ε(σ/r)⁶, which can be summed over all pairs."""
+    whether it has the term −4ε(σ/r)⁶, which can be summed over all pairs. `power`: the table that has the exponent of
+    its decay."""
     TABLES[name] = tuple(parameters)
     is_mixed = set(_MIXED) <= set(parameters)
     tables = tuple(
@@ -98,17 +91,20 @@ def pair_potential(name: str, said: str, disperses: bool = False, **parameters: 
 
     def body(f: Framework, positions: Any, types: Any, *others: Any) -> Any:
         tables, others = dict(zip(parameters, others)), others[len(parameters) :]
-        cutoff, cell, taper, *rules, exclusions, lists, pbc, batch_idx, (prefactor, reduction, forces, virial) = others
+        cutoff, cell, given, *rules, exclusions, lists, pbc, batch_idx, (prefactor, reduction, forces, virial) = others
         far = method_of(rules[1], rules[0], cell) if disperses else None
-        wanted = f.outputs((prefactor, reduction, forces, False, virial, False))
+        outputs = (prefactor, reduction, forces, False, virial, False)
+        wanted = f.outputs(outputs)
         lattice = f.no_cell(positions) if cell is None else cell
         system = f.system(positions, check.NO_CHARGES, lattice, batch_idx)
         reach = f.distance("cutoff", reach_given(cutoff))
-        onset = 0.9 * reach if taper is None else f.distance("taper", taper)
-        if not onset > 0.0:
-            check.positive("taper", onset)
+        ends = ends_of(f, given, reach, cell, pbc)
         mixing = next(iter(rules), None)
-        given = _tables(f, tables, None if mixing is None else check.word("mixing", mixing, _MIXING.words), system)
+        if ends.has_tail and power is not None and f.is_readable(tables[power]):
+            least = np.min(f.value(power, tables[power]), initial=np.inf)
+            if not least >= 4.0:
+                check.refuse(power, "numbers from 4 up with `tail_correction`", least)
+        mixed = _tables(f, tables, None if mixing is None else check.word("mixing", mixing, _MIXING.words), system)
         kinds = f.integers("types", types, (positions.shape[0],))
         atoms = (positions, cell, pbc, batch_idx)
         excluded = excluded_pairs(f, system, atoms, exclusions)
@@ -117,19 +113,33 @@ def pair_potential(name: str, said: str, disperses: bool = False, **parameters: 
         if excluded is not None and not excluded.are_left_out:
             scaled = (*excluded.pairs, excluded.exclusion_of, excluded.factors)
 
-        def within(op: str, tables: list[Any], wanted: Any) -> list[Any]:
-            found = [f.energies(op, system, tables, (kinds, *pairs, reach, onset), wanted)]
-            if scaled is not None:
-                found.append(f.energies(f"{op}_exclusions", system, tables, (kinds, *scaled, reach, onset), wanted))
+        def results_of(sign: float) -> Any:
+            return wanted if sign == 1.0 else f.outputs((sign * prefactor, *outputs[1:]))
+
+        def within(op: str, tables: list[Any], sign: float = 1.0) -> list[Any]:
+            """The energies of pairs with their ends, times a sign."""
+            taken, found = at_end(f, op, tables, ends, system.positions), []
+            terms = [(op, tables, ends.numbers(), sign)]
+            if taken:
+                terms.append(("end_terms", taken, (reach, ends.bend, reach), -sign))
+            for name, given, numbers, by in terms:
+                results = results_of(by)
+                found.append(f.energies(name, system, tuple(given), (kinds, *pairs, *numbers), results))
+                if scaled is not None:
+                    of_excluded = (kinds, *scaled, *numbers)
+                    found.append(f.energies(f"{name}_exclusions", system, tuple(given), of_excluded, results))
+            if ends.has_tail:
+                beyond = tail_integrals(f, op, tables, taken, ends, system.positions)
+                types = f.numbers(np.arange(beyond.shape[0]), system.positions)
+                found.append(f.energies("tail", system, (beyond,), (kinds, kinds, types), results_of(sign)))
             return found
 
-        found = within(name, given, wanted)
+        found = within(name, mixed)
         if far is not None:
-            outputs = (prefactor, reduction, forces, False, virial, False)
             # What the sum over all pairs has within the cutoff, too, is taken off: −C₆/r⁶ is Buckingham's potential.
-            c6 = 4.0 * given[0] * given[1] ** 6
+            c6 = 4.0 * mixed[0] * mixed[1] ** 6
             one = f.full(c6.shape, 1.0, system.positions)
-            found += within("buckingham", [0.0 * c6, one, c6], f.outputs((-prefactor, *outputs[1:])))
+            found += within("buckingham", [0.0 * c6, one, c6], -1.0)
             per_type = tuple([f.reals(x, tables[x], ("K",), system.positions) for x in _MIXED])
             found += long_range(f, rules[1], mixing, per_type, kinds, atoms, (reach, lists, exclusions), outputs)
         return all_added(f, found)
@@ -147,7 +157,7 @@ def pair_potential(name: str, said: str, disperses: bool = False, **parameters: 
         CUTOFF.but(default=REQUIRED, text=text("radius of the sum, in L.", jax="A Python number.")),
         CELL.but(default=None, text=text("(3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.")),
         KEYWORDS,
-        _TAPER,
+        ENDS,
         *([_MIXING] if is_mixed else []),
         *([DISPERSION] if disperses else []),
         _EXCLUSIONS,
@@ -234,10 +244,11 @@ mie = pair_potential(
     Mie, Ann. Phys. 316, 657 (1903). The exponents n and m differ for all pairs of types. The parameters of two types
     are the mean of both elements of a table.
     """,
+    power="attractive",
     epsilon="the depth ε.",
     sigma="the length σ, above zero.",
     repulsive="the exponent n, above zero.",
-    attractive="the exponent m, above zero.",
+    attractive="the exponent m, above zero; at least 4 with `tail_correction`.",
 )
 
 morse = pair_potential(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from madelung._arguments import Outputs
-from madelung._schema import DIRECT, VALUE
+from madelung._schema import DIRECT, SECOND, TANGENT, VALUE
 from madelung.jax._ops import OPS
 
 
@@ -22,3 +22,10 @@ def energies(name: str, flat: Sequence[Any], outputs: Outputs) -> list[Any]:
     values, *gradients = family.members[DIRECT if want else VALUE].bind(flat, (), want, frozen)
     signs = [op.negative >> k & 1 for k in range(len(op.reals)) if want >> k & 1]
     return [values, *(-g if sign else g for g, sign in zip(gradients, signs))]
+
+
+def tangents(name: str, flat: Sequence[Any], along: Sequence[dict[str, Any]]) -> Any:
+    """The derivative of the energies of an op along one direction, or along two."""
+    family = OPS[name]
+    member = family.members[(TANGENT, SECOND)[len(along) - 1]]
+    return member.bind(flat, family.op.directions(*along), 0)[0]

@@ -17,10 +17,11 @@ from madelung import _native
 from madelung import _neighbors as _found
 from madelung._functions import lists
 from madelung._functions.framework import Common, made_once, with_unit_cells
+from madelung._functions.strains import atomic_virials
 from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
-from madelung.jax._energies import energies
+from madelung.jax._energies import energies, tangents
 from madelung.jax._ops import OPS
 from madelung.numpy._framework import Numpy
 
@@ -294,13 +295,23 @@ class Jax(Common):
 
     @staticmethod
     def energies(op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
-        r, h, idx = Jax.atoms(system)
-        batch = (Jax.absent(r), idx, wanted.prefactor)
-        flat = (*check.inputs(r, system.charges, h), *reals, *batch, *rest)
+        flat = Jax._flat(system, reals, rest, wanted.prefactor)
         results = energies(f"{op}_total" if wanted.per_system else op, flat, wanted)
         if wanted.virial and system.single:
             results[-1] = results[-1][0]
+        if wanted.of_atoms:
+            results.append(atomic_virials(Jax, op, system, reals, rest, wanted.prefactor))
         return results[0] if len(results) == 1 else tuple(results)
+
+    @staticmethod
+    def _flat(system: System, reals: Any, rest: Any, prefactor: float) -> tuple[Any, ...]:
+        """The inputs of an op of energies."""
+        r, h, idx = Jax.atoms(system)
+        return *check.inputs(r, system.charges, h), *reals, Jax.absent(r), idx, prefactor, *rest
+
+    @staticmethod
+    def energies_along(op: str, system: System, reals: Any, rest: Any, prefactor: float, *along: Any) -> Any:
+        return tangents(op, Jax._flat(system, reals, rest, prefactor), along)
 
     neighbor_list = classmethod(lists.neighbor_list)
 

@@ -16,6 +16,7 @@ __all__ = [
     "coulomb",
     "dispersion_coefficients",
     "dsf",
+    "electrostatic_potential",
     "estimate_ewald_parameters",
     "estimate_pme_parameters",
     "ewald_real_space",
@@ -64,6 +65,7 @@ cosine_angles = bound.cosine_angles
 coulomb = bound.coulomb
 dispersion_coefficients = bound.dispersion_coefficients
 dsf = bound.dsf
+electrostatic_potential = bound.electrostatic_potential
 estimate_ewald_parameters = bound.estimate_ewald_parameters
 estimate_pme_parameters = bound.estimate_pme_parameters
 ewald_real_space = bound.ewald_real_space

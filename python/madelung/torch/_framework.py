@@ -6,19 +6,21 @@ import functools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
 from madelung import _arguments as check
 from madelung import _neighbors as _found
 from madelung._functions import lists, requests
+from madelung._functions.strains import atomic_virials
 from madelung._schema import FULL
 from madelung.torch import _inputs as given
 from madelung.torch import _ops, _search
 from madelung.torch._autograd import _transforms_active
 from madelung.torch._calls import Calls
 from madelung.torch._energies import Energies
+from madelung.torch._inputs import System
 from madelung.torch._lists import columns_of, is_checked, is_made_in, is_same
 from madelung.torch._specialised import not_compiled
 
@@ -61,22 +63,6 @@ def _is_passing(like: torch.Tensor) -> bool:
 # For each list in COO form that was checked: its state, and its columns, by identity. Tensors are held weakly, and
 # views are kept, so that a list on memory that others write to is read in its present state.
 _known: dict[int, tuple[Any, ...]] = {}
-
-
-class System(NamedTuple):
-    """Charges of a call."""
-
-    positions: Any
-    charges: Any
-    lattice: Any
-    """(B, 3, 3)"""
-    atoms: Any
-    """The system of each atom."""
-    systems: int
-    single: bool
-    cell: Any
-    """Cell of the caller, beside the `batch_idx` of the caller."""
-    batch_idx: Any
 
 
 class _Mode(Calls):
@@ -178,13 +164,25 @@ class _Mode(Calls):
         by_positions, by_charges, by_strain = e.wanted_bits
         want = by_positions if _flag("compute_forces", forces) else 0
         want |= by_charges if _flag("compute_charge_gradients", charge_gradients) else 0
-        want |= by_strain if _flag("compute_virial", virial) else 0
+        of_atoms = virial == "atom"
+        want |= by_strain if not of_atoms and _flag("compute_virial", virial) else 0
         hybrid = _flag("hybrid_forces", hybrid)
         unit = prefactor if type(prefactor) is float else check.number("prefactor", prefactor)
-        positions, charges, lattice, atoms, _, single, _, _ = system
-        inputs = check.inputs(positions, charges, lattice)
-        flat = (*inputs, *reals, cls.absent(positions), atoms, unit, *rest)
-        return cls.evaluated(e, flat, want, hybrid, single)
+        found = cls.evaluated(e, cls._flat(system, reals, rest, unit), want, hybrid, system.single)
+        if not of_atoms:
+            return found
+        virials = atomic_virials(cls, op, system, reals, rest, unit)
+        return (*found, virials) if isinstance(found, tuple) else (found, virials)
+
+    @classmethod
+    def _flat(cls, system: System, reals: Any, rest: Any, prefactor: float) -> tuple[Any, ...]:
+        """The inputs of an op of energies."""
+        inputs = check.inputs(system.positions, system.charges, system.lattice)
+        return *inputs, *reals, cls.absent(system.positions), system.atoms, prefactor, *rest
+
+    @classmethod
+    def energies_along(cls, op: str, system: System, reals: Any, rest: Any, prefactor: float, *along: Any) -> Any:
+        return ENERGIES[op][0].along(cls._flat(system, reals, rest, prefactor), along)
 
     @classmethod
     def evaluated(cls, e: Energies, flat: Any, want: int, hybrid: bool, single: bool) -> Any:

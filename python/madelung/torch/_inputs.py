@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,6 +32,22 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 KEPT = 1 << 16
 # Values of larger tensors of a device are not kept on the host.
 _READ = 1 << 20
+
+
+class System(NamedTuple):
+    """Charges of a call."""
+
+    positions: Any
+    charges: Any
+    lattice: Any
+    """(B, 3, 3)"""
+    atoms: Any
+    """The system of each atom."""
+    systems: int
+    single: bool
+    cell: Any
+    """Cell of the caller, beside the `batch_idx` of the caller."""
+    batch_idx: Any
 
 
 def tensor_of(name: str, x: Any, like: torch.Tensor) -> torch.Tensor:

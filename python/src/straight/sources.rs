@@ -35,6 +35,8 @@ pub(super) enum Source {
     Cutoff(Argument, bool),
     /// The distance from which energies go to zero.
     Taper(Argument),
+    /// A distance from which an end begins that energies do not have: the cutoff.
+    NoEnd,
 }
 
 impl Source {
@@ -48,7 +50,7 @@ impl Source {
             | Self::Cutoff(of, _)
             | Self::Taper(of) => vec![of],
             Self::Mesh(nodes, order) => vec![nodes, order],
-            Self::Zero | Self::List(_) => vec![],
+            Self::Zero | Self::NoEnd | Self::List(_) => vec![],
         }
     }
 }
@@ -109,7 +111,8 @@ pub(super) fn sources(entry: &Entry, parameters: &Parameters<'_>) -> PyResult<Ve
                 let at = of("cutoff")?;
                 Source::Cutoff(at, !parameters[at.0].1.is_empty())
             }
-            (Part::Scalar, "taper") => Source::Taper(of("taper")?),
+            (Part::Scalar, "taper") => Source::Taper(of("onset")?),
+            (Part::Scalar, "switch") => Source::NoEnd,
             (part @ (Part::Ptr | Part::Others | Part::Shifts | Part::ListKind), _) => Source::List(part),
             (_, name) => {
                 return Err(exception(Error::argument(name, "an input of a straight call", "another")));

@@ -23,13 +23,14 @@ const K_CUTOFF: f64 = 3.0;
 const MESHES: [([usize; 3], usize); 3] = [([5, 7, 6], 5), ([5, 7, 6], 5), ([5, 5, 7], 4)];
 
 /// Tables of the pair potentials, and about what their elements are.
-const PARAMETERS: [(&str, f64); 15] = [
+const PARAMETERS: [(&str, f64); 18] = [
     ("amplitude", 1.2),
     ("attractive", 5.0),
     ("c10", 1.7),
     ("c6", 1.5),
     ("c8", 1.6),
     ("coupling", 0.4),
+    ("curvature", 0.2),
     ("depth", 1.0),
     ("epsilon", 1.0),
     ("kappa", 0.8),
@@ -37,9 +38,11 @@ const PARAMETERS: [(&str, f64); 15] = [
     ("repulsive", 9.0),
     ("rho", 1.4),
     ("sigma", 1.1),
+    ("slope", -0.3),
     ("softness", 0.5),
     // Times the least distance it is 6: below, the damping of Tang and Toennies is a difference of near numbers.
     ("steepness", 5.0),
+    ("value", 0.1),
 ];
 /// Parameters of types for mixing rules, and about what they are.
 const OF_TYPES: [(&str, f64); 2] = [("epsilon", 0.6), ("sigma", 0.8)];
@@ -310,6 +313,7 @@ impl Input {
                 (ArgKind::Scalar, _, "real") => Arg::Real(1.0),
                 (ArgKind::Scalar, _, "reciprocal") => Arg::Real(0.5),
                 (ArgKind::Scalar, _, "taper") => Arg::Real(TAPER),
+                (ArgKind::Scalar, _, "switch") => Arg::Real(0.5 * (TAPER + CUTOFF)),
                 (kind, _, name) => panic!("{}: what should `{name}` ({kind:?}) be?", op.full_name()),
             })
             .collect()

@@ -1,6 +1,6 @@
 //! Pairs with factors against plain sums.
 
-use crate::cases::{CASES, CUTOFF, Case, Given, TAPER, taper};
+use crate::cases::{CASES, Case, Given, SWITCHED, TAPERED};
 use crate::common::numeric::{assert_close_rms, finite_difference, rms};
 use madelung_core::Error;
 use madelung_core::array::{Array, DType};
@@ -22,11 +22,8 @@ fn excluded_energies(case: &Case, given: &Given, factors: &[f64]) -> Vec<f64> {
             rows[j][c] - rows[i][c] + (0..3).map(|k| f64::from(shift[k]) * cell[k][c]).sum::<f64>()
         });
         let r = d.iter().map(|x| x * x).sum::<f64>().sqrt();
-        let [a, b] = [i, j].map(|k| given.types[k] as usize);
-        let mean = |t: &Vec<f64>| 0.5 * (t[a * given.kinds + b] + t[b * given.kinds + a]);
-        let p: Vec<f64> = given.tables.iter().map(mean).collect();
-        let tapered = |r| (case.plain)(r, &p) * taper(r, given.taper, given.cutoff);
-        let energy = if *factor == 0.0 { 0.0 } else { 0.5 * factor * tapered(r) };
+        let types = [i, j].map(|k| given.types[k] as usize);
+        let energy = if *factor == 0.0 { 0.0 } else { 0.5 * factor * given.pair(case, types, r) };
         (energies[i], energies[j]) = (energies[i] + energy, energies[j] + energy);
     }
     energies
@@ -46,9 +43,10 @@ fn pairs_with_factors() {
     let images: Vec<[i32; 3]> = entries.iter().map(|e| e.2).collect();
     let list = PairList::from_csr(ptr, columns, images, 11, Kind::Full).expect("a list");
     let map = Map::new(of, EXCLUDED.len()).expect("a map");
-    for case in &CASES {
-        let [_, _, per_atom, per_system] = case.potential.ops("test").expect("the declarations fit");
-        let mut given = Given::new(case, 2);
+    for (case, ends) in CASES.iter().flat_map(|case| [TAPERED, SWITCHED].map(|ends| (case, ends))) {
+        let ops = case.potential.ops("test").expect("the declarations fit");
+        let [_, _, per_atom, per_system, ..] = &ops[..] else { panic!("four ops") };
+        let mut given = Given { ends, ..Given::new(case, 2) };
         // A pair of factor 0 may lie on one point.
         given.systems[1].positions[1] = given.systems[1].positions[3];
         let (types, batch) = (Map::new(given.types.clone(), 2).expect("a map"), given.batch());
@@ -59,8 +57,8 @@ fn pairs_with_factors() {
             let mut args: Vec<Arg<'_>> = arrays.iter().map(|a| Arg::Array(a.view())).collect();
             args.extend([Arg::Zero, Arg::Structure(&batch), Arg::Real(1.0), Arg::Structure(&types)]);
             args.extend([Arg::Structure(&list), Arg::Structure(&map), Arg::Array(factors.view())]);
-            args.extend([Arg::Real(CUTOFF), Arg::Real(TAPER)]);
-            let gradients: Vec<usize> = (0..arrays.len()).chain([args.len() - 3]).collect();
+            args.extend(given.ends.args(given.cutoff));
+            let gradients: Vec<usize> = (0..arrays.len()).chain([args.len() - 4]).collect();
             let cotangents = [Some(Cotangent::Uniform(1.0))];
             let request = Request {
                 values: true,
@@ -72,16 +70,11 @@ fn pairs_with_factors() {
             let all = found.values.iter().chain(&found.gradients).map(|a| a.to_f64().unwrap());
             Ok::<_, Error>(all.collect::<Vec<_>>())
         };
-        let got = call(&per_atom, &given, &factors).expect("a call");
+        let got = call(per_atom, &given, &factors).expect("a call");
         let want = excluded_energies(case, &given, &factors);
         assert_close_rms(&got[0], &want, 1e-13, rms(&want));
         let totals = [0..7, 7..11].map(|atoms| want[atoms].iter().sum::<f64>());
-        assert_close_rms(
-            &call(&per_system, &given, &factors).expect("a call")[0],
-            &totals,
-            1e-13,
-            rms(&want),
-        );
+        assert_close_rms(&call(per_system, &given, &factors).expect("a call")[0], &totals, 1e-13, rms(&want));
         let total = |given: &Given, factors: &[f64]| excluded_energies(case, given, factors).iter().sum();
         let moved = |x: &[f64]| {
             let (mut given, mut rows) = (given.clone(), x.as_chunks::<3>().0.iter());
@@ -107,9 +100,9 @@ fn pairs_with_factors() {
         // Of two pairs on one point the one with a factor is named.
         if !case.amplitudes.is_empty() {
             given.systems[0].positions[1] = given.systems[0].positions[0];
-            let error = call(&per_atom, &given, &factors).expect_err("an infinite energy").to_string();
+            let error = call(per_atom, &given, &factors).expect_err("an infinite energy").to_string();
             assert!(error.contains("no two atoms on one point, got atoms 0 and 1"), "{error}");
-            let error = call(&per_atom, &given, &[0.0, 1.0, 1.0, 1.0]).expect_err("an infinite energy");
+            let error = call(per_atom, &given, &[0.0, 1.0, 1.0, 1.0]).expect_err("an infinite energy");
             assert!(error.to_string().contains("got atoms 8 and 10"), "{error}");
         }
     }

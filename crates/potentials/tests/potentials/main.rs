@@ -7,8 +7,9 @@ mod common;
 mod derivatives;
 mod exclusions;
 mod mixing;
+mod tail;
 
-use cases::{CASES, CUTOFF, Case, Given, TAPER, ops};
+use cases::{CASES, CUT, CUTOFF, Case, Ends, Given, SWITCHED, TAPER, TAPERED, case, end_terms, ops};
 use common::numeric::{assert_close_rms, finite_difference, fourth_order_difference, rms};
 use common::systems::System;
 use madelung_core::Error;
@@ -17,13 +18,14 @@ use madelung_core::backend::PairLoops;
 use madelung_core::backend::pool::Serial;
 use madelung_core::op::Arg;
 use madelung_core::structure::Map;
+use madelung_potentials::END_TERMS;
 
 #[test]
 fn energies_are_those_of_the_plain_sum() {
     for case in &CASES {
         let [per_atom, per_system] = ops(case);
-        for kinds in 1..=4 {
-            let given = Given::new(case, kinds);
+        for (kinds, ends) in (1..=4).map(|kinds| (kinds, TAPERED)).chain([(3, SWITCHED)]) {
+            let given = Given { ends, ..Given::new(case, kinds) };
             let want = given.plain(case);
             let ptr = given.batch();
             let totals: Vec<f64> = (0..2).map(|s| ptr.members(s).map(|i| want[i]).sum()).collect();
@@ -41,8 +43,8 @@ fn energies_are_those_of_the_plain_sum() {
 
 #[test]
 fn gradients_are_those_of_the_plain_sum() {
-    for case in &CASES {
-        let given = Given::new(case, 3);
+    for (case, ends) in CASES.iter().flat_map(|case| [TAPERED, SWITCHED].map(|ends| (case, ends))) {
+        let given = Given { ends, ..Given::new(case, 3) };
         let got = given.call(&ops(case)[0], DType::F64, PairLoops::Clusters).expect("a call");
         let check = |what: &str, got: &[f64], energy: &dyn Fn(&[f64]) -> f64, at: &[f64]| {
             let want = finite_difference(energy, at, 1e-3);
@@ -93,19 +95,84 @@ fn derivatives_of_both_orders() {
         let (batch, list) = (given.batch(), given.list());
         let types = Map::new(given.types.clone(), given.kinds).expect("a map");
         let rest = [Arg::Zero, Arg::Structure(&batch), Arg::Real(1.0), Arg::Structure(&types)];
-        let rest = [&rest[..], &[Arg::Structure(&list), Arg::Real(CUTOFF), Arg::Real(TAPER)]].concat();
-        for op in ops(case) {
+        for ends in [TAPERED, SWITCHED] {
+            let rest = [&rest[..], &[Arg::Structure(&list)], &ends.args(CUTOFF)].concat();
+            for op in ops(case) {
+                derivatives::of_both_orders(&op, &given.arrays(DType::F64), &rest);
+            }
+        }
+    }
+}
+
+/// The energy of two types at distances and its derivatives, and how each depends on the parameters.
+#[test]
+fn energies_at_distances() {
+    for case in &CASES {
+        let given = Given::new(case, 2);
+        let (types, distances) = ([[0, 1, 1, 0], [0, 0, 1, 1]], [1.7, 2.4, 3.3, 4.1]);
+        let plain = |n: usize, r: f64| {
+            let cut = Given { ends: Ends::cut_at(9.0), cutoff: 9.0, ..given.clone() };
+            cut.pair(case, [0, 1].map(|k| types[k][n] as usize), r)
+        };
+        let [first, second] = types.map(|x| Map::new(x.to_vec(), 2).expect("a map"));
+        let mut arrays = given.arrays(DType::F64).split_off(2);
+        arrays.push(Array::from_f64(DType::F64, &[4], &distances).expect("shapes fit"));
+        let rest = [Arg::Structure(&first), Arg::Structure(&second)];
+        let args: Vec<Arg<'_>> = arrays.iter().map(|a| Arg::Array(a.view())).chain(rest.clone()).collect();
+        let ops = case.potential.ops("test").expect("the declarations fit");
+        let op = ops.last().expect("five ops");
+        let found = op.value(&madelung_cpu::context(), &args).expect("a call");
+        let found: Vec<Vec<f64>> = found.iter().map(|a| a.to_f64().unwrap()).collect();
+        let want: Vec<f64> = (0..4).map(|n| plain(n, distances[n])).collect();
+        assert_close_rms(&found[0], &want, 1e-14, rms(&want));
+        for (n, r) in distances.into_iter().enumerate() {
+            let slope = fourth_order_difference(|r| plain(n, r), r, 1e-3);
+            let curvature =
+                fourth_order_difference(|r| fourth_order_difference(|r| plain(n, r), r, 1e-3), r, 1e-3);
+            assert!((found[1][n] - slope).abs() < 1e-8 * slope.abs().max(1.0), "{}", case.potential.name);
+            assert!(
+                (found[2][n] - curvature).abs() < 1e-6 * curvature.abs().max(1.0),
+                "{}",
+                case.potential.name
+            );
+        }
+        derivatives::of_both_orders(op, &arrays, &rest);
+    }
+}
+
+/// What ends take off, a straight line and a force switch.
+#[test]
+fn terms_of_ends() {
+    let terms: [(f64, fn(f64, &[f64]) -> f64); 2] = [
+        (0.0, |r, p| end_terms(r, CUTOFF, 0.0, [p[0], p[1], p[2]])),
+        (TAPER, |r, p| end_terms(r, CUTOFF, TAPER, [p[0], p[1], p[2]])),
+    ];
+    for (bend, plain) in terms {
+        let case = case(END_TERMS, plain, &[(-1.0, 1.0); 3], &[0, 1, 2]);
+        let given = Given { ends: Ends { bend: Some(bend), ..CUT }, ..Given::new(&case, 3) };
+        let (want, [per_atom, per_system]) = (given.plain(&case), ops(&case));
+        for loops in [PairLoops::Rows, PairLoops::Clusters] {
+            for (dtype, bound) in [(DType::F64, 1e-13), (DType::F32, 2e-6)] {
+                let got = given.call(&per_atom, dtype, loops).expect("a call");
+                assert_close_rms(&got[0], &want, bound, rms(&want));
+            }
+        }
+        let (batch, list) = (given.batch(), given.list());
+        let types = Map::new(given.types.clone(), given.kinds).expect("a map");
+        let rest = [Arg::Zero, Arg::Structure(&batch), Arg::Real(1.0), Arg::Structure(&types)];
+        let rest = [&rest[..], &[Arg::Structure(&list)], &given.ends.args(CUTOFF)].concat();
+        for op in [per_atom, per_system] {
             derivatives::of_both_orders(&op, &given.arrays(DType::F64), &rest);
         }
     }
 }
 
 /// Two atoms at a distance: their energy and its derivative.
-fn dimer(case: &Case, r: f64, taper: f64) -> [f64; 2] {
-    let mut given = Given::new(case, 1);
+fn dimer(case: &Case, r: f64, ends: Ends) -> [f64; 2] {
+    let mut given = Given { ends, ..Given::new(case, 1) };
     let cell = [[50.0, 0.0, 0.0], [0.0, 50.0, 0.0], [0.0, 0.0, 50.0]];
     given.systems = vec![System { positions: vec![[0.0; 3], [r, 0.0, 0.0]], charges: vec![0.0; 2], cell }];
-    (given.types, given.taper) = (vec![0; 2], taper);
+    given.types = vec![0; 2];
     let got = given.call(&ops(case)[1], DType::F64, PairLoops::Rows).expect("a call");
     [got[0][0], got[1][3]]
 }
@@ -115,28 +182,28 @@ fn energies_and_forces_are_continuous() {
     for case in &CASES {
         for at in [TAPER, CUTOFF] {
             let step = 1e-5;
-            let [below, above] = [at - step, at + step].map(|r| dimer(case, r, TAPER));
-            let scale = dimer(case, TAPER, TAPER);
+            let [below, above] = [at - step, at + step].map(|r| dimer(case, r, TAPERED));
+            let scale = dimer(case, TAPER, TAPERED);
             for k in 0..2 {
                 let change = (above[k] - below[k]).abs();
                 assert!(change < 30.0 * step * scale[0].abs().max(scale[1].abs()), "{change:e}");
             }
             // Second derivatives, too: those of the taper grow in proportion to the step.
             let second = |r: f64, side: f64| {
-                (dimer(case, r + side * step, TAPER)[1] - dimer(case, r, TAPER)[1]) / (side * step)
+                (dimer(case, r + side * step, TAPERED)[1] - dimer(case, r, TAPERED)[1]) / (side * step)
             };
             let [left, right] = [second(at, -1.0), second(at, 1.0)];
             assert!((left - right).abs() < 1e-3 * scale[1].abs().max(scale[0].abs()), "{left} {right}");
         }
         // Without a taper the energy is plain up to the cutoff, and its derivatives are finite.
-        for taper in [CUTOFF, CUTOFF + 1.0] {
+        for ends in [CUT, Ends::cut_at(CUTOFF + 1.0)] {
             let r = CUTOFF - 0.01;
             let p: Vec<f64> = Given::new(case, 1).tables.iter().map(|t| t[0]).collect();
-            let [energy, slope] = dimer(case, r, taper);
+            let [energy, slope] = dimer(case, r, ends);
             assert!((energy / (case.plain)(r, &p) - 1.0).abs() < 1e-13);
             let want = fourth_order_difference(|r| (case.plain)(r, &p), r, 1e-3);
             assert!((slope / want - 1.0).abs() < 1e-8);
-            assert_eq!(dimer(case, CUTOFF + 0.01, taper), [0.0; 2]);
+            assert_eq!(dimer(case, CUTOFF + 0.01, ends), [0.0; 2]);
         }
     }
 }
@@ -167,8 +234,8 @@ fn the_lennard_jones_crystal() {
     let (system, types) = crystal(&FCC.map(|r| (r, 0)), nearest * 2f64.sqrt(), 3);
     let density = system.positions.len() as f64 / system.volume();
     let cutoff: f64 = 14.0;
-    let given =
-        Given { systems: vec![system], types, kinds: 1, tables: vec![vec![1.0]; 2], taper: cutoff, cutoff };
+    let (tables, ends) = (vec![vec![1.0]; 2], Ends::cut_at(cutoff));
+    let given = Given { systems: vec![system], types, kinds: 1, tables, ends, cutoff };
     let energy = given.call(&ops(&CASES[2])[0], DType::F64, PairLoops::Clusters).expect("a call")[0][0];
     let tail = 8.0 * std::f64::consts::PI * density * (cutoff.powi(-9) / 9.0 - cutoff.powi(-3) / 3.0);
     let want = -14.453_92f64.powi(2) / (2.0 * 12.131_88);
@@ -197,7 +264,7 @@ fn sodium_chloride() {
         let pairs = system.positions.len() as f64 / 2.0;
         let coulomb = 1_389.354_576 * system.ewald().energy;
         let (systems, tables, cutoff) = (vec![system], tables.clone(), 6.0 * distance + 0.1);
-        let given = Given { systems, types, kinds: 2, tables, taper: cutoff, cutoff };
+        let given = Given { systems, types, kinds: 2, tables, ends: Ends::cut_at(cutoff), cutoff };
         let short: f64 = given.call(&ops(&CASES[0])[1], DType::F64, PairLoops::Rows).expect("a call")[0][0];
         (short + coulomb) / pairs
     };
@@ -272,7 +339,8 @@ fn errors_name_the_argument() {
         };
         names(with(&|g| g.tables[1][4] = 0.0), "rho");
         names(with(&|g| g.tables[0][4] = f64::NAN), "amplitude");
-        names(with(&|g| g.taper = f64::NAN), "taper");
+        names(with(&|g| g.ends.taper = f64::NAN), "taper");
+        names(with(&|g| g.ends.switch = f64::NAN), "switch");
         names(with(&|g| g.systems[0].positions[2] = g.systems[0].positions[5]), "positions");
         names(with(&|g| g.types[3] = 3), "map");
         let (arrays, batch, list) = (given.arrays(DType::F64), given.batch(), given.list());

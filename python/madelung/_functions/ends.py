@@ -1,0 +1,154 @@
+"""Ends of pair potentials at their cutoff, and the mean energy of what their pairs lack."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from madelung import _arguments as check
+from madelung._functions.declare import Group, Parameter, text
+from madelung._functions.framework import Framework
+
+_WITH_ONSET = ("taper", "switch", "force-switch")
+_WORDS = (*_WITH_ONSET, "shift", "force-shift", "cut")
+ENDS = Group(
+    "ends",
+    (
+        Parameter(
+            "end",
+            "word",
+            text(
+                'how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ − '
+                '6x⁵, where x goes from 0 there to 1 at the cutoff. "switch": times (1 − z)²(1 + 2z), where z does so '
+                'with r², as in CHARMM. "force-switch": less a constant, and from `onset` on less Ax³/3 + Bx⁴/4, x = r '
+                "− `onset`, so that the force and its slope go to 0, as in GROMACS. "
+                '"shift": less its value at the cutoff. "force-shift": less a straight line, so that the force ends at '
+                '0, too. "cut": it is cut off.'
+            ),
+            "taper",
+            words=_WORDS,
+        ),
+        Parameter(
+            "onset",
+            "positive",
+            text(
+                "distance at which a taper, a switch or a force switch begins, below the cutoff. None: nine tenths of "
+                "the cutoff.",
+                jax="A Python number.",
+            ),
+            None,
+        ),
+        Parameter(
+            "tail_correction",
+            "flag",
+            text(
+                "whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end takes off. "
+                "Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal. Exclusions do "
+                "not change it."
+            ),
+            False,
+            without=("cuda",),
+        ),
+    ),
+)
+
+# Points of a quadrature, of Gauss and Legendre, of each interval.
+_POINTS = 32
+
+
+class Ends(NamedTuple):
+    """How energies of pairs end."""
+
+    word: str
+    cutoff: float
+    onset: float
+    """Distance at which a taper, a switch or a force switch begins; the cutoff for other ends."""
+    has_tail: bool
+
+    def numbers(self) -> tuple[float, float, float]:
+        """The numbers of an op: the cutoff, and where a taper and a switch begin."""
+        taper, switch = (self.onset if self.word == w else self.cutoff for w in ("taper", "switch"))
+        return self.cutoff, taper, switch
+
+    @property
+    def bend(self) -> float:
+        """Distance at which a force switch begins; 0 for shifts."""
+        return self.onset if self.word == "force-switch" else 0.0
+
+
+def ends_of(f: Framework, given: tuple[Any, Any, Any], cutoff: float, cell: Any, pbc: Any) -> Ends:
+    """The ends of a call, checked."""
+    word, onset, tail = given
+    check.word("end", word, _WORDS)
+    start = f.distance("onset", onset)
+    if start is not None and not start > 0.0:
+        check.positive("onset", start)
+    if word not in _WITH_ONSET:
+        if start is not None:
+            check.refuse("onset", f'None with `end="{word}"`', start)
+        start = cutoff
+    elif start is None:
+        start = 0.9 * cutoff
+    elif not start < cutoff:
+        check.refuse("onset", f"a distance below the cutoff, {cutoff}", start)
+    has_tail = check.flag("tail_correction", tail)
+    if has_tail:
+        if cell is None:
+            check.refuse("cell", "lattice vectors (3, 3) or (B, 3, 3) with `tail_correction`", "None")
+        if pbc is not None and f.is_readable(pbc) and not np.asarray(f.value("pbc", pbc)).all():
+            check.refuse("pbc", "all axes periodic with `tail_correction`", np.asarray(f.value("pbc", pbc)).tolist())
+    return Ends(word, cutoff, start, has_tail)
+
+
+def _at(f: Framework, op: str, tables: list[Any], distances: np.ndarray, like: Any) -> tuple[Any, ...]:
+    """Energies of all pairs of types at distances, (K², M) each, and their first and second derivatives."""
+    kinds = tables[0].shape[0]
+    of_rows = np.indices((kinds, kinds), np.int32).reshape(2, -1).repeat(len(distances), 1)
+    rows = f.numbers(np.tile(distances, kinds * kinds), like)
+    found = f.op(f"{op}_at", *tables, rows, *[f.indices(x, like) for x in of_rows])
+    return tuple([x.reshape((kinds * kinds, len(distances))) for x in found])
+
+
+def at_end(f: Framework, op: str, tables: list[Any], ends: Ends, like: Any) -> list[Any]:
+    """Value, slope and curvature of the energy of two types at the cutoff, (K, K) each, of which the end takes what it
+    makes 0; none where it takes nothing off."""
+    shape = tuple(tables[0].shape)
+    known = {"shift": 1, "force-shift": 2, "force-switch": 3}.get(ends.word, 0)
+    if not known:
+        return []
+    found = _at(f, op, tables, np.array([ends.cutoff]), like)[:known]
+    return [*[x.reshape(shape) for x in found], *[f.full(shape, 0.0, like)] * (3 - known)]
+
+
+def _nodes(begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
+    """Points and weights of a quadrature."""
+    x, weights = np.polynomial.legendre.leggauss(_POINTS)
+    return 0.5 * (begin + end) + 0.5 * (end - begin) * x, 0.5 * (end - begin) * weights
+
+
+def tail_integrals(f: Framework, op: str, tables: list[Any], taken: list[Any], ends: Ends, like: Any) -> Any:
+    """∫ r² v(r) dr of two types, (K, K): over v = V beyond the cutoff, and within it over what the end takes off V."""
+    cutoff, onset, kinds = ends.cutoff, ends.onset, tables[0].shape[0]
+    # r = cutoff/t², so that halves of whole powers, from r⁻⁴ down, are polynomials of t.
+    t, weights = _nodes(0.0, 1.0)
+    at, weights = cutoff / t**2, weights * 2.0 * cutoff**3 / t**7
+    if ends.word in ("taper", "switch"):
+        r, of_r = _nodes(onset, cutoff)
+        x = (r - onset) / (cutoff - onset)
+        z = (r**2 - onset**2) / (cutoff**2 - onset**2)
+        lost = x**3 * (10.0 - x * (15.0 - 6.0 * x)) if ends.word == "taper" else z * z * (3.0 - 2.0 * z)
+        at, weights = np.append(at, r), np.append(weights, of_r * r**2 * lost)
+    values = _at(f, op, tables, at, like)[0]
+    total = (values * f.numbers(weights, like)).sum(1).reshape((kinds, kinds))
+    if taken:
+        bend = ends.bend
+        r, of_r = (np.append(*x) for x in zip(_nodes(0.0, bend), _nodes(bend, cutoff)))
+        w = cutoff - bend
+        y = np.maximum(r - bend, 0.0) / w
+        shapes = [np.ones_like(r), r - cutoff, np.zeros_like(r)]
+        if bend:
+            shapes[1:] = w * (y**3 * (1.0 - 0.5 * y) - 0.5), w * w * (y**3 * (0.25 * y - 1.0 / 3.0) + 1.0 / 12.0)
+        for x, g in zip(taken, shapes):
+            total = total + x * float((of_r * r**2 * g).sum())
+    return total
