@@ -136,7 +136,7 @@ pub mod electrostatics {
 
     /// Charges of least energy.
     pub mod equilibration {
-        pub use madelung_electrostatics::equilibration::Minimum;
+        pub use madelung_electrostatics::equilibration::{Groups, Minimum};
     }
 
     /// k-vectors of the reciprocal sum.

@@ -336,8 +336,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
-            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3), or
+            (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
@@ -399,8 +399,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
-            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3), or
+            (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
@@ -462,8 +462,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
-            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3), or
+            (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
@@ -524,8 +524,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
-            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3), or
+            (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
@@ -588,8 +588,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
-            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3), or
+            (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
@@ -658,8 +658,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
-            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3), or
+            (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
@@ -721,8 +721,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
-            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3), or
+            (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
@@ -784,8 +784,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones
-            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3), or
+            (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for an
@@ -853,9 +853,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Returns:
             The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
             (N,) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B,
-            3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges
-            (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3)
-            or (B, C, 3, 3).
+            3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+            tuple. Of charges (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and
+            virials (C, 3, 3) or (B, C, 3, 3), of each atom (N, C, 3, 3).
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -869,9 +869,11 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
     def qeq(
         self, positions: ArrayLike, electronegativity: ArrayLike, hardness: ArrayLike, widths: ArrayLike,
-        cell: ArrayLike | None = None, total_charge: ArrayLike = 0.0, *, accuracy: float | None = None,
-        pbc: Any = None, slab_correction: bool = False, method: Literal["ewald", "pme"] | None = None,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        cell: ArrayLike | None = None, total_charge: ArrayLike = 0.0, *, molecule_idx: ArrayLike | None = None,
+        held_atoms: ArrayLike | None = None, held_charges: ArrayLike | None = None,
+        initial_charges: ArrayLike | None = None, external_field: ArrayLike | None = None,
+        accuracy: float | None = None, pbc: Any = None, slab_correction: bool = False,
+        method: Literal["ewald", "pme"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_virial: bool | Literal["atom"] = False,
     ) -> tuple[Array, ...]:
@@ -894,7 +896,15 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             hardness: (N,), η, in units of energy over charge squared.
             widths: (N,), the width σ of each charge, in L, above zero.
             cell: (3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic.
-            total_charge: of each system, a number or (B,).
+            total_charge: of each system, a number or (B,); with `molecule_idx` of each molecule, (M,).
+            molecule_idx: (N,), the molecule of each atom, from 0 on, each in one system: each keeps a total charge of
+                its own. None: charge goes all over a system.
+            held_atoms, held_charges: (H,), atoms whose charges are `held_charges`, (H,), each once; the others take the
+                rest.
+            initial_charges: (N,), charges to start from, as of the step before. None: alike in all atoms of a total
+                charge.
+            external_field: uniform electric field, (3,) or (B, 3), in units of energy over charge and length: −Σ qᵢ
+                rᵢ·field is part of the energy. Along periodic axes it depends on which images of the atoms are given.
             accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3),
                 from 1e-14 (1e-5 in float32) to below 1. None: 1e-6, and 1e-5 in float32.
             pbc: (3,) or (B, 3) of bool, the periodic axes of all systems or of each. Left out, an axis is periodic
@@ -933,8 +943,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             `jax.errors.JaxRuntimeError`, with the same text.
         """
         return self._read(
-            equilibration.qeq, None, positions, electronegativity, hardness, widths, cell, total_charge, accuracy, pbc,
-            slab_correction, method, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+            equilibration.qeq, None, positions, electronegativity, hardness, widths, cell, total_charge, (molecule_idx,
+            held_atoms, held_charges, initial_charges), external_field, accuracy, pbc, slab_correction, method,
+            batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
         )
 
     @overload
@@ -1029,9 +1040,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Returns:
             The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
             (N,) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B,
-            3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges
-            (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3)
-            or (B, C, 3, 3).
+            3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+            tuple. Of charges (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and
+            virials (C, 3, 3) or (B, C, 3, 3), of each atom (N, C, 3, 3).
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -1123,9 +1134,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Returns:
             The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
             (N,) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B,
-            3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges
-            (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3)
-            or (B, C, 3, 3).
+            3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+            tuple. Of charges (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and
+            virials (C, 3, 3) or (B, C, 3, 3), of each atom (N, C, 3, 3).
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -1300,9 +1311,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Returns:
             The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
             (N,) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B,
-            3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges
-            (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3)
-            or (B, C, 3, 3).
+            3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+            tuple. Of charges (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and
+            virials (C, 3, 3) or (B, C, 3, 3), of each atom (N, C, 3, 3).
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -1518,6 +1529,71 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         )
 
     @overload
+    def uniform_field(
+        self, positions: ArrayLike, charges: ArrayLike, field: ArrayLike, cell: ArrayLike | None = None, *,
+        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        energy_reduction: Literal["atom", "system"] = "atom", compute_forces: Literal[False] = False,
+        compute_charge_gradients: Literal[False] = False, compute_virial: Literal[False] = False,
+        hybrid_forces: bool = False,
+    ) -> Array: ...
+
+    @overload
+    def uniform_field(
+        self, positions: ArrayLike, charges: ArrayLike, field: ArrayLike, cell: ArrayLike | None = None, *,
+        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False,
+    ) -> tuple[Array, ...]: ...
+
+    def uniform_field(
+        self, positions: ArrayLike, charges: ArrayLike, field: ArrayLike, cell: ArrayLike | None = None, *,
+        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
+        compute_charge_gradients: bool = False, compute_virial: bool | Literal["atom"] = False,
+        hybrid_forces: bool = False,
+    ) -> Array | tuple[Array, ...]:
+        """The energy of charges in a uniform external field, −Σ qᵢ rᵢ·F, to be added to a sum of charges.
+
+        Along periodic axes it depends on which images of the atoms are given: with those that dynamics does not wrap it
+        is that of the force qᵢF on each. Its virial −∂E/∂ε, for a field that stays, is not symmetric.
+
+        PyTorch, JAX: Differentiable twice in positions, charges and field.
+
+        Args:
+            positions: (N, 3), float32 or float64.
+            charges: (N,), of the positions' dtype, as all real arrays.
+            field: (3,) or (B, 3), in units of energy over charge and length.
+            cell: (3, 3) or (B, 3, 3); with it the virial has the shape of its results.
+            batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
+                system.
+            prefactor: multiplies energies and every derivative of them. JAX: A Python number.
+            energy_reduction: energies per "atom" (a pair's energy split half and half) or per "system".
+            compute_forces, compute_charge_gradients: whether these are returned too.
+            compute_virial: whether −∂E/∂ε is returned too, for r → r(1+ε) and cell → cell(1+ε), or with "atom" that of
+                the energy of each atom, (N, 3, 3), which add up to it.
+            hybrid_forces: the energy's first derivative by positions and cell is zero and by the charges ∂E/∂q, so that
+                forces (at fixed charges) and what differentiation brings through charges that depend on the positions
+                add up to the total force. Nothing is detached: second derivatives through the charges are those of the
+                true function. Of `madelung.torch` and `madelung.jax`, which differentiate.
+
+        Returns:
+            The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
+            (N,) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B,
+            3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+            tuple.
+
+        Raises:
+            TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
+            two charges on one point. JAX: What only the kernel can see (two charges on one point, a cell that is not
+            finite under `jit`) is raised by XLA as `jax.errors.JaxRuntimeError`, with the same text.
+        """
+        return self._call(
+            fields.uniform_field, None, positions, charges, field, cell, batch_idx, (prefactor, energy_reduction,
+            compute_forces, compute_charge_gradients, compute_virial, hybrid_forces),
+        )
+
+    @overload
     def gaussian_correction(
         self, positions: ArrayLike, charges: ArrayLike, widths: ArrayLike, cell: ArrayLike | None = None, *,
         cutoff: float | None = None, neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
@@ -1597,9 +1673,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Returns:
             The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
             (N,) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B,
-            3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges
-            (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3)
-            or (B, C, 3, 3).
+            3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+            tuple. Of charges (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and
+            virials (C, 3, 3) or (B, C, 3, 3), of each atom (N, C, 3, 3).
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -1691,8 +1767,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Returns:
             The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
             (of the shape of the charges) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell
-            without `batch_idx`, else (B, 3, 3)), where E is the sum of the energies. A single array comes unwrapped,
-            several as a tuple.
+            without `batch_idx`, else (B, 3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes
+            unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -1824,9 +1900,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Returns:
             The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
             (N,) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B,
-            3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges
-            (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3)
-            or (B, C, 3, 3).
+            3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+            tuple. Of charges (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and
+            virials (C, 3, 3) or (B, C, 3, 3), of each atom (N, C, 3, 3).
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -1989,9 +2065,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Returns:
             The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
             (N,) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B,
-            3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges
-            (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3)
-            or (B, C, 3, 3).
+            3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+            tuple. Of charges (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and
+            virials (C, 3, 3) or (B, C, 3, 3), of each atom (N, C, 3, 3).
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -2282,9 +2358,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Returns:
             The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
             (N,) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B,
-            3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges
-            (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3)
-            or (B, C, 3, 3).
+            3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+            tuple. Of charges (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and
+            virials (C, 3, 3) or (B, C, 3, 3), of each atom (N, C, 3, 3).
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -2379,9 +2455,9 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         Returns:
             The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q
             (N,) (the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B,
-            3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple. Of charges
-            (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and virials (C, 3, 3)
-            or (B, C, 3, 3).
+            3, 3), or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a
+            tuple. Of charges (N, C) energies and charge gradients are (N, C), or energies (B, C), forces (N, C, 3) and
+            virials (C, 3, 3) or (B, C, 3, 3), of each atom (N, C, 3, 3).
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -2468,7 +2544,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 the cutoff. JAX: A Python number.
             tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
                 takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
-                Exclusions do not change it.
+                Exclusions do not change it. Energies that fall slower than r⁻⁴ are refused, where parameters can be
+                read.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -2497,8 +2574,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
-            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3),
+            or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -2583,7 +2660,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 the cutoff. JAX: A Python number.
             tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
                 takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
-                Exclusions do not change it.
+                Exclusions do not change it. Energies that fall slower than r⁻⁴ are refused, where parameters can be
+                read.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -2612,8 +2690,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
-            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3),
+            or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -2709,7 +2787,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 the cutoff. JAX: A Python number.
             tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
                 takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
-                Exclusions do not change it.
+                Exclusions do not change it. Energies that fall slower than r⁻⁴ are refused, where parameters can be
+                read.
             mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
                 "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
                 "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
@@ -2746,8 +2825,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
-            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3),
+            or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -2824,8 +2903,7 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             epsilon: (K, K), or (K,) with `mixing`, the depth ε. CUDA: One of NumPy is copied to the device.
             sigma: (K, K), or (K,) with `mixing`, the length σ, above zero. CUDA: One of NumPy is copied to the device.
             repulsive: (K, K), the exponent n, above zero. CUDA: One of NumPy is copied to the device.
-            attractive: (K, K), the exponent m, above zero; at least 4 with `tail_correction`. CUDA: One of NumPy is
-                copied to the device.
+            attractive: (K, K), the exponent m, above zero. CUDA: One of NumPy is copied to the device.
             cutoff: radius of the sum, in L. JAX: A Python number.
             cell: (3, 3) or (B, 3, 3), rows are lattice vectors. None: no axis is periodic.
             end: how the energy V of a pair goes to 0 at the cutoff. "taper": from `onset` on times 1 − 10x³ + 15x⁴ −
@@ -2837,7 +2915,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 the cutoff. JAX: A Python number.
             tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
                 takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
-                Exclusions do not change it.
+                Exclusions do not change it. Energies that fall slower than r⁻⁴ are refused, where parameters can be
+                read.
             mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
                 "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
                 "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
@@ -2869,8 +2948,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
-            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3),
+            or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -2954,7 +3033,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 the cutoff. JAX: A Python number.
             tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
                 takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
-                Exclusions do not change it.
+                Exclusions do not change it. Energies that fall slower than r⁻⁴ are refused, where parameters can be
+                read.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -2983,8 +3063,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
-            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3),
+            or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -3074,7 +3154,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 the cutoff. JAX: A Python number.
             tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
                 takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
-                Exclusions do not change it.
+                Exclusions do not change it. Energies that fall slower than r⁻⁴ are refused, where parameters can be
+                read.
             mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
                 "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
                 "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
@@ -3106,8 +3187,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
-            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3),
+            or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -3195,7 +3276,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 the cutoff. JAX: A Python number.
             tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
                 takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
-                Exclusions do not change it.
+                Exclusions do not change it. Energies that fall slower than r⁻⁴ are refused, where parameters can be
+                read.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -3224,8 +3306,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
-            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3),
+            or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -3309,7 +3391,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 the cutoff. JAX: A Python number.
             tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
                 takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
-                Exclusions do not change it.
+                Exclusions do not change it. Energies that fall slower than r⁻⁴ are refused, where parameters can be
+                read.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -3338,8 +3421,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
-            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3),
+            or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for
@@ -3424,7 +3507,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 the cutoff. JAX: A Python number.
             tail_correction: whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end
                 takes off. Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal.
-                Exclusions do not change it.
+                Exclusions do not change it. Energies that fall slower than r⁻⁴ are refused, where parameters can be
+                read.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -3453,8 +3537,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
 
         Returns:
             The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested
-            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)),
-            where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
+            ones of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3),
+            or (N, 3, 3)), where E is the sum of the energies. A single array comes unwrapped, several as a tuple.
 
         Raises:
             TypeError, ValueError: For an argument of the wrong type, shape or value, with its name; among others for

@@ -429,7 +429,9 @@ def outputs(given: tuple[Any, ...]) -> Outputs:
 
 def virial_wanted(x: Any) -> Any:
     """False, True, or "atom" for the virial of each atom."""
-    return word("compute_virial", x, ("atom",)) if isinstance(x, str) else flag("compute_virial", x)
+    if isinstance(x, str) and x != "atom":
+        refuse("compute_virial", "True, False or 'atom'", repr(x))
+    return x if isinstance(x, str) else flag("compute_virial", x)
 
 
 def cells(cell: Any, like: npt.NDArray | None = None) -> Floats:

@@ -58,6 +58,20 @@ def checked_skin(value: Any) -> float:
     return skin
 
 
+def virial_of(properties: list[str] | tuple[str, ...]) -> bool | str:
+    """The virial that a calculation of properties asks for: that of each atom for their stresses."""
+    return "atom" if "stresses" in properties else True
+
+
+def stresses_of(virial: Any, volume: float) -> dict[str, Any]:
+    """The stress from a virial, or from those of atoms their stresses too, which add up to it."""
+    if virial.ndim == 2:
+        return {"stress": full_3x3_to_voigt_6_stress(-virial / volume)}
+    # xx yy zz yz xz xy.
+    of_atoms = -0.5 * (virial + virial.swapaxes(1, 2))[:, (0, 1, 2, 1, 0, 0), (0, 1, 2, 2, 2, 1)] / volume
+    return {"stress": of_atoms.sum(0), "stresses": of_atoms}
+
+
 class _OfModel(Calculator):
     """Calculator of a model that has all its parameters: its energy, with its derivatives, at once."""
 
@@ -79,12 +93,12 @@ class _OfModel(Calculator):
     ) -> None:
         """All properties at once: forces and stress come with the energy for little more."""
         super().calculate(atoms, properties, system_changes)
-        wanted = {"energy_reduction": "atom", "compute_forces": True, "compute_virial": True}
+        wanted = {"energy_reduction": "atom", "compute_forces": True, "compute_virial": virial_of(properties)}
         energies, forces, virial = self._evaluated(self.atoms, wanted)
         energy = float(energies.sum())
         self.results = {"energy": energy, "free_energy": energy, "energies": energies, "forces": forces}
         if self.atoms.pbc.any() and self.atoms.cell.rank == 3:
-            self.results["stress"] = full_3x3_to_voigt_6_stress(-virial / self.atoms.get_volume())
+            self.results |= stresses_of(virial, self.atoms.get_volume())
 
     def _evaluated(self, atoms: Atoms, wanted: dict[str, Any]) -> Any:
         """Energies, forces and virial of atoms, which are checked."""
@@ -95,7 +109,8 @@ class ForceFieldCalculator(_OfModel):
     """The energy of a force field of molecules, with its derivatives, in eV and Å.
 
     Properties: `energy` and `free_energy` (the same number) and `energies` (N,), a term's energy split equally between
-    its atoms; `forces` (N, 3), −∂E/∂r; `stress` (6,) of periodic atoms, +(1/V) ∂E/∂ε, as of `Madelung`.
+    its atoms; `forces` (N, 3), −∂E/∂r; `stress` (6,) of periodic atoms, +(1/V) ∂E/∂ε, as of `Madelung`, and `stresses`
+    (N, 6), those of the energies of atoms, which add up to it.
 
     The atoms are those of the field, in its order.
 
@@ -104,6 +119,8 @@ class ForceFieldCalculator(_OfModel):
             atoms are periodic, without one none is.
         skin: in Å. Neighbours within cutoff + skin are kept until an atom has moved by more than skin/2.
     """
+
+    implemented_properties: ClassVar = [*_OfModel.implemented_properties, "stresses"]
 
     def __init__(self, field: ForceField, *, skin: float = 0.5) -> None:
         super().__init__()
@@ -127,7 +144,8 @@ class ForceFieldCalculator(_OfModel):
 class D3Calculator(_OfModel):
     """D3 dispersion, with its derivatives, in eV and Å: alone, or in ASE's `SumCalculator` beside a model without it.
 
-    Properties are those of `ForceFieldCalculator`: half the energy of a pair, and a third of that of a triple, are its
+    Properties are those of `ForceFieldCalculator` but for `stresses`: half the energy of a pair, and a third of that of
+    a triple, are its
     atoms'. Any axes of the atoms may be periodic; the stress needs a cell that spans a volume.
 
     Args:

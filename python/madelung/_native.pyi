@@ -109,6 +109,7 @@ class LeastCharges:
         own: npt.NDArray[np.float64],
         of: npt.NDArray[np.int32],
         systems: int,
+        groups: npt.NDArray[np.int32],
         narrow: bool,
     ) -> LeastCharges: ...
     @property

@@ -31,11 +31,17 @@ try:
     from ase import Atoms
     from ase.calculators.calculator import Calculator, all_changes
     from ase.data import atomic_numbers, chemical_symbols
-    from ase.stress import full_3x3_to_voigt_6_stress
 except ImportError:
     raise ImportError("madelung.ase needs ASE 3.23 or newer: pip install 'madelung[ase]'") from None
 
-from madelung._ase_models import D3Calculator, ForceFieldCalculator, SkinList, checked_skin
+from madelung._ase_models import (
+    D3Calculator,
+    ForceFieldCalculator,
+    SkinList,
+    checked_skin,
+    stresses_of,
+    virial_of,
+)
 
 __all__ = ["D3Calculator", "ForceFieldCalculator", "Madelung", "neighbor_list"]
 
@@ -140,7 +146,8 @@ class Madelung(Calculator):
 
     Properties, with lengths in Å: `energy` and `free_energy` (the same number) and `energies` (N,) in eV, a pair's
     energy split half and half; `forces` (N, 3) in eV/Å, −∂E/∂r; `stress` (6,) in eV/Å³, +(1/V) ∂E/∂ε (tensile
-    positive) in ASE's order xx yy zz yz xz xy; `charges` (N,), those that were used, in elementary charges. A charged
+    positive) in ASE's order xx yy zz yz xz xy; `stresses` (N, 6), those of the energies of atoms, which add up to it;
+    `charges` (N,), those that were used, in elementary charges. A charged
     cell has a uniform background.
 
     The cell may have any shape. Atoms that are periodic along two axes are a slab, whose cell has a gap along the
@@ -167,6 +174,8 @@ class Madelung(Calculator):
             of the atoms' elements is given once, in either order.
         potential_cutoff: radius of the sums of potentials, in Å, tapered from nine tenths of it on. It is a parameter
             of the model, as theirs are, and given with them.
+        external_field: uniform electric field (3,), in V/Å; −Σ qᵢ rᵢ·field is part of the energy, of the atoms where
+            they are, which dynamics does not wrap.
         exclusions: pairs (P, 2) of atoms that all sums leave out, each once; or a tuple of pairs and factors (P,),
             or one for all, by which their energies are multiplied instead, or of pairs, factors (or None) and images
             (P, 3), the nearest by default.
@@ -180,7 +189,9 @@ class Madelung(Calculator):
     """
 
     name = "madelung"
-    implemented_properties: ClassVar = ["energy", "free_energy", "energies", "forces", "stress", "charges"]
+    implemented_properties: ClassVar = [
+        "energy", "free_energy", "energies", "forces", "stress", "stresses", "charges",
+    ]  # fmt: skip
     default_parameters: ClassVar = {
         "charges": None,
         "accuracy": 1e-6,
@@ -190,6 +201,7 @@ class Madelung(Calculator):
         "method": None,
         "potentials": None,
         "potential_cutoff": None,
+        "external_field": None,
         "exclusions": None,
         "skin": 0.5,
     }
@@ -206,6 +218,7 @@ class Madelung(Calculator):
         method: Method | None = None,
         potentials: Potentials | None = None,
         potential_cutoff: float | None = None,
+        external_field: npt.ArrayLike | None = None,
         exclusions: npt.ArrayLike | tuple[Any, ...] | None = None,
         skin: float = 0.5,
     ) -> None:
@@ -221,6 +234,7 @@ class Madelung(Calculator):
             method=method,
             potentials=potentials,
             potential_cutoff=potential_cutoff,
+            external_field=external_field,
             exclusions=exclusions,
             skin=skin,
         )
@@ -277,7 +291,7 @@ class Madelung(Calculator):
         system = (positions, charges, cell)
         axes = None if is_open or pbc.all() else pbc
         neighbors = None if self._pairs is None else self._pairs.of(positions, cell, axes)
-        wanted: dict[str, Any] = {"compute_forces": True, "compute_virial": True}
+        wanted: dict[str, Any] = {"compute_forces": True, "compute_virial": virial_of(properties)}
         if (left_out := self.parameters["exclusions"]) is not None:
             wanted["exclusions"] = tuple(left_out.get(name) for name in ("pairs", "factors", "images"))
         of_charges = {"prefactor": EV_ANGSTROM, **wanted, **self._split.waves}
@@ -289,6 +303,10 @@ class Madelung(Calculator):
             reach, of_pairs = self.parameters["potential_cutoff"], {**wanted, "neighbors": neighbors, "pbc": axes}
             more = getattr(_numpy, name)(positions, types, *tables, reach, cell, **of_pairs)
             energies, forces, virial = (x + y for x, y in zip((energies, forces, virial), more))
+        if (field := self.parameters["external_field"]) is not None:
+            in_field = {name: x for name, x in wanted.items() if name != "exclusions"}
+            more = _numpy.uniform_field(positions, charges, field, cell, **in_field)
+            energies, forces, virial = (x + np.reshape(y, x.shape) for x, y in zip((energies, forces, virial), more))
         energy = float(energies.sum())
         self.results = {
             "energy": energy,
@@ -298,7 +316,7 @@ class Madelung(Calculator):
             "charges": charges,
         }
         if not is_open and atoms.cell.rank == 3:
-            self.results["stress"] = full_3x3_to_voigt_6_stress(-virial / atoms.get_volume())
+            self.results |= stresses_of(virial, atoms.get_volume())
 
     def _skin_list(self, split: Parameters) -> SkinList | None:
         """The list of a sum and of potentials; None where nothing needs one."""
@@ -358,6 +376,8 @@ class _Split:
 
 
 def _checked(name: str, value: Any) -> Any:
+    if name == "external_field":
+        return None if value is None else np.asarray(check.reals(name, value, (3,)), np.float64)
     if name == "charges":
         return _checked_charges(value)
     if name == "skin":

@@ -147,7 +147,7 @@ class ForceField:
         neighbors: Any = None,
         energy_reduction: Literal["atom", "system"] = "system",
         compute_forces: bool = False,
-        compute_virial: bool = False,
+        compute_virial: bool | Literal["atom"] = False,
     ) -> Any:
         """The energy, and what else is asked for.
 
@@ -158,7 +158,7 @@ class ForceField:
                 cutoff. None: found in this call, which graphs and `jit` cannot.
             energy_reduction: "system", (1,), or "atom", (N,).
             compute_forces: whether forces (N, 3), −∂E/∂r, follow.
-            compute_virial: whether the virial (3, 3), −∂E/∂ε, follows.
+            compute_virial: whether the virial (3, 3), −∂E/∂ε, follows, or with "atom" those of atoms, (N, 3, 3).
 
         Returns:
             The energy, or a tuple of it and the others.
@@ -299,7 +299,8 @@ class ForceField:
         if wanted["compute_forces"]:
             results.append(0.0 * r)
         if wanted["compute_virial"]:
-            results.append(energy * unit)
+            of_each = (energy / n + 0.0 * r[:, 0]).reshape((n, 1, 1))
+            results.append((of_each if wanted["compute_virial"] == "atom" else energy) * unit)
         return tuple(results) if len(results) > 1 else of_atoms
 
 

@@ -1,7 +1,7 @@
 //! Ewald sums and charge equilibration.
 
 use madelung::electrostatics::direct;
-use madelung::electrostatics::equilibration::Minimum;
+use madelung::electrostatics::equilibration::{Groups, Minimum};
 use madelung::electrostatics::kvectors::miller_indices_batch;
 use madelung::electrostatics::mesh::mesh_dimensions;
 use numpy::ndarray::Array1;
@@ -69,11 +69,15 @@ impl LeastCharges {
         own: PyReadonlyArray1<'_, f64>,
         of: PyReadonlyArray1<'_, i32>,
         systems: usize,
+        groups: PyReadonlyArray1<'_, i32>,
         narrow: bool,
     ) -> PyResult<Self> {
         let [slopes, start, own] =
             [elements(&slopes)?, elements(&start)?, elements(&own)?].map(<[f64]>::to_vec);
-        Ok(Self(Minimum::new(own, elements(&of)?.to_vec(), systems, narrow, slopes, start)))
+        let groups = elements(&groups)?.to_vec();
+        let count = groups.iter().max().map_or(0, |most| usize::try_from(most + 1).unwrap_or(0));
+        let groups = Groups { of: groups, count };
+        Ok(Self(Minimum::new(own, elements(&of)?.to_vec(), systems, groups, narrow, slopes, start)))
     }
 
     #[getter]

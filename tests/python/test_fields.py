@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -140,15 +141,43 @@ def test_batches() -> None:
         assert np.abs(x - np.concatenate([y, z])).max() < 1e-12 * np.abs(x).max()
 
 
+@pytest.mark.usefixtures("double_precision")
+def test_uniform_field() -> None:
+    r, q, _ = crystal()
+    field = np.array([[0.3, -0.1, 0.2], [0.0, 0.4, 0.1]])
+    idx = np.repeat([0, 1], 20).astype(np.int32)
+    wanted = {"compute_forces": True, "compute_charge_gradients": True}
+    energy, forces, potentials = mn.uniform_field(r, q, field, batch_idx=idx, prefactor=2.0, **wanted)
+    along = (r * field[idx]).sum(1)
+    assert np.abs(energy + 2.0 * q * along).max() < 1e-14 * np.abs(energy).max()
+    assert np.abs(forces - 2.0 * q[:, None] * field[idx]).max() < 1e-15
+    assert np.abs(potentials + 2.0 * along).max() < 1e-14 * np.abs(along).max()
+    _, of_atoms = mn.uniform_field(r, q, field[0], CELL, compute_virial="atom")
+    _, virial = mn.uniform_field(r, q, field[0], CELL, compute_virial=True)
+    expected = q[:, None, None] * r[:, :, None] * field[0]
+    assert np.abs(of_atoms - expected).max() < 1e-14 * np.abs(expected).max()
+    assert np.abs(virial - expected.sum(0)).max() < 1e-13 * np.abs(expected).sum(0).max()
+    tensors = [torch.tensor(x, requires_grad=True) for x in (r, q, field[0])]
+    total = mt.uniform_field(*tensors).sum()
+    by_field = torch.autograd.grad(total, tensors[2])[0].numpy()
+    assert np.abs(by_field + q @ r).max() < 1e-13
+    by_field = jax.grad(lambda x: mj.uniform_field(*map(jax.numpy.asarray, (r, q)), x).sum())(field[0])
+    assert np.abs(by_field + q @ r).max() < 1e-13
+    with pytest.raises(ValueError, match="`field`: expected shape"):
+        mn.uniform_field(r, q, np.zeros((3, 3)))
+
+
 def test_gaussian_charges() -> None:
     """Outside of them they are points; at the middle of one its potential is q √(2/π)/σ."""
     r, q = np.zeros((1, 3)), np.array([2.0])
     given = {"widths": np.array([0.5]), "pbc": False}
     points = np.array([[9.0, 0.0, 0.0], [0.3, 0.0, 0.0], [0.0, 0.0, 1e-6]])
-    phi = mn.electrostatic_potential(points, r, q, **given)
-    assert phi[0] == pytest.approx(2.0 / 9.0, rel=1e-12)
-    # Points are Gaussian charges of a width of 10⁻³ beside others.
-    assert phi[2] == pytest.approx(2.0 * np.sqrt(2 / np.pi) / 0.5, rel=1e-5)
+    for unit in (1.0, 1e-3):
+        given["widths"] = np.array([0.5 * unit])
+        phi = unit * mn.electrostatic_potential(points * unit, r, q, **given)
+        assert phi[0] == pytest.approx(2.0 / 9.0, rel=1e-12)
+        assert phi[1] == pytest.approx(2.0 * math.erf(0.3 / np.sqrt(2) / 0.5) / 0.3, rel=1e-9)
+        assert phi[2] == pytest.approx(2.0 * np.sqrt(2 / np.pi) / 0.5, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -166,5 +195,11 @@ def test_errors(message: str, given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=".*") as error:
         mn.electrostatic_potential(points, r, q, CELL, **given)
     assert message in str(error.value)
-    with pytest.raises(ValueError, match="no two atoms on one point"):
-        mn.electrostatic_potential(r[:2], r, q, CELL)
+    with pytest.raises(ValueError, match="`points`: expected places .*, got point 0 on atom 3, which `own_atoms`"):
+        mn.electrostatic_potential(r[3:5], r, q, CELL)
+    with pytest.raises(ValueError, match="`points`: expected places .*, got point 2 on point 0"):
+        mn.electrostatic_potential(points[[0, 1, 0]], r, q, CELL)
+    # In the order of systems, which is not that of the arguments.
+    two = {"batch_idx": np.repeat([0, 1], 20).astype(np.int32), "point_batch_idx": np.array([0, 1], np.int32)}
+    with pytest.raises(ValueError, match="`points`: expected places .*, got point 1 on atom 30, which `own_atoms`"):
+        mn.electrostatic_potential(r[[0, 30]] + [[0.5] * 3, [0.0] * 3], r, q, np.stack([CELL] * 2), **two)

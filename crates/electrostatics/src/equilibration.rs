@@ -16,8 +16,13 @@ use std::f64::consts::PI;
 /// Total charges, accuracy and sum of charge equilibration.
 #[derive(Clone, Debug, Default)]
 pub struct QeqSettings {
-    /// Total charge in e, one number for all systems or one per system; None: 0.
+    /// Total charge in e, one number for all systems or one per system, or of each molecule; None: 0.
     pub total_charge: Option<Vec<f64>>,
+    /// The molecule of each atom (N,), from 0 on, each in one system: each has a total charge of its own. None: a system is
+    /// one.
+    pub molecules: Option<Vec<i32>>,
+    /// Atoms whose charges are held, each with its charge.
+    pub held: Vec<(usize, f64)>,
     /// Target for the RMS force error that charges of ±1 would have, in units of 1/(V/N)^{2/3}; None:
     /// [`DEFAULT_ACCURACY`](crate::DEFAULT_ACCURACY), or what float32 reaches.
     pub accuracy: Option<f64>,
@@ -62,8 +67,9 @@ pub struct Equilibrated {
 ///
 /// # Errors
 /// `widths`, where the system has none; `electronegativity` or `hardness`, where it does not fit the atoms or is not finite;
-/// `hardness`, too, where one is so small that the energy has no minimum; `total_charge`, where it does not fit the systems,
-/// is not finite, or is that of a system without atoms; `sum`, where it is another one; those of
+/// `hardness`, too, where one is so small that the energy has no minimum; `total_charge`, where it does not fit the systems or
+/// molecules, is not finite, or is that of one without atoms that are not held; `molecules` and `held`, where these do not
+/// fit the atoms; `sum`, where it is another one; those of
 /// [`ewald_summation`](crate::ewald_summation).
 pub fn qeq(
     context: &Context<'_>,
@@ -79,7 +85,7 @@ pub fn qeq(
     let widths = widths.to_f64()?;
     let (chi, eta) =
         (reals("electronegativity", electronegativity, system)?, reals("hardness", hardness, system)?);
-    let start = evenly_spread(system, settings.total_charge.as_deref())?;
+    let (groups, start) = spread(system, settings)?;
     let given = Prescription { accuracy: settings.accuracy, ..Prescription::default() };
     let cost = |sum| run::parameters(sum, system, &given).map(|found| found.cost);
     let costs_less_on_mesh =
@@ -104,7 +110,7 @@ pub fn qeq(
     let own: Vec<f64> =
         eta.iter().zip(&widths).map(|(eta, width)| eta + options.prefactor / (PI.sqrt() * width)).collect();
     let (of, systems, narrow) = (system.batch.idx(), system.systems(), system.is_narrow());
-    let mut search = Minimum::new(own, of.to_vec(), systems, narrow, chi.clone(), start);
+    let mut search = Minimum::new(own, of.to_vec(), systems, groups, narrow, chi.clone(), start);
     while let Some(q) = search.asked() {
         let image = times(q)?;
         search.answered(&image)?;
@@ -143,39 +149,97 @@ fn reals(name: &str, x: &View<'_>, system: &System<'_>) -> Result<Vec<f64>> {
     }
 }
 
-/// Charges of the total charge, alike within each system.
-fn evenly_spread(system: &System<'_>, total: Option<&[f64]>) -> Result<Vec<f64>> {
-    let systems = system.systems();
-    let given = total.unwrap_or(&[0.0]);
-    let total = each("total_charge", Some(given), systems)?.unwrap_or_default();
-    if let Some(bad) = total.iter().find(|x| !x.is_finite()) {
-        return Err(Error::argument("total_charge", "finite numbers", bad.to_string()));
+/// The atoms whose charges keep their sum, and charges of the total charges, of which those that are not held are alike.
+fn spread(system: &System<'_>, settings: &QeqSettings) -> Result<(Groups, Vec<f64>)> {
+    let atoms = system.batch.atoms();
+    let of_systems = system.batch.idx();
+    let mut of = settings.molecules.clone().unwrap_or_else(|| of_systems.to_vec());
+    let refuse = |name: &str, expected: String, got: String| Err(Error::argument(name, expected, got));
+    if of.len() != atoms {
+        return refuse("molecules", format!("{atoms} of them, one for each atom"), format!("{}", of.len()));
     }
-    let count = |b: usize| system.batch.members(b).len();
-    // One number for all is that of systems with atoms.
-    if let Some(b) = (0..given.len()).find(|b| given.len() > 1 && count(*b) == 0 && total[*b] != 0.0) {
-        let expected = format!("0 of system {b}, which has no atoms");
-        return Err(Error::argument("total_charge", expected, format!("{total:?}")));
+    let count = match settings.molecules {
+        Some(_) => {
+            of.iter().max().map_or(0, |most| usize::try_from(*most).map_or(0, |most| (most + 1).min(atoms)))
+        }
+        None => system.systems(),
+    };
+    let mut system_of = vec![None; count];
+    for (i, (group, b)) in of.iter().zip(of_systems.iter()).enumerate() {
+        match usize::try_from(*group).ok().and_then(|group| system_of.get_mut(group)) {
+            Some(known) if known.is_none_or(|known| known == b) => *known = Some(b),
+            _ => {
+                let expected =
+                    format!("numbers below {atoms} from 0 up, the same for atoms of one system alone");
+                return refuse("molecules", expected, format!("{group} of atom {i}"));
+            }
+        }
     }
-    Ok(system.batch.idx().iter().map(|b| *b as usize).map(|b| total[b] * (1.0 / count(b) as f64)).collect())
+    let mut charges = vec![0.0; atoms];
+    let given = settings.total_charge.as_deref().unwrap_or(&[0.0]);
+    let mut left = each("total_charge", Some(given), count)?.unwrap_or_default();
+    if let Some(bad) = left.iter().find(|x| !x.is_finite()) {
+        return refuse("total_charge", "finite numbers".into(), bad.to_string());
+    }
+    for (i, q) in &settings.held {
+        match of.get_mut(*i) {
+            Some(group) if *group >= 0 && q.is_finite() => {
+                left[*group as usize] -= q;
+                (*group, charges[*i]) = (-1, *q);
+            }
+            _ => {
+                let expected = format!("atoms below {atoms}, each once, with finite charges");
+                return refuse("held", expected, format!("{q} of atom {i}"));
+            }
+        }
+    }
+    let free = sums(&of, count, of.iter().map(|_| 1.0));
+    // One number for all is that of systems with atoms; sums of charges that are held are rounded.
+    let is_wrong = |b: &usize| match system_of[*b] {
+        None => given.len() > 1 && left[*b] != 0.0,
+        Some(_) => free[*b] == 0.0 && left[*b].abs() > 1e-6,
+    };
+    if let Some(b) = (0..count).find(is_wrong) {
+        let whole = if settings.molecules.is_some() { "molecule" } else { "system" };
+        let expected = match system_of[b] {
+            None => format!("0 of {whole} {b}, which has no atoms"),
+            Some(_) => format!("the sum of the charges of {whole} {b}, which are all held"),
+        };
+        return refuse("total_charge", expected, format!("{given:?}"));
+    }
+    for (q, group) in charges.iter_mut().zip(&of).filter(|(_, group)| **group >= 0) {
+        *q = left[*group as usize] * (1.0 / free[*group as usize]);
+    }
+    Ok((Groups { of, count }, charges))
 }
 
-/// The sum over each system.
+/// Groups of atoms whose charges keep their sum.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    /// The group of each atom; −1: its charge is held.
+    pub of: Vec<i32>,
+    /// The number of groups.
+    pub count: usize,
+}
+
+/// The sum over each system or group; atoms of −1 are in none.
 fn sums(of: &[i32], systems: usize, each: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut found = vec![0.0; systems];
-    of.iter().zip(each).for_each(|(b, x)| found[*b as usize] += x);
+    of.iter().zip(each).filter(|(b, _)| **b >= 0).for_each(|(b, x)| found[*b as usize] += x);
     found
 }
 
-/// The search for the minimum of an energy of second degree at a fixed total charge of each system, by conjugate gradients
-/// for each system alone, until slopes along changes of charge are 1e-12 (float32: 1e-6) of what they were.
+/// The search for the minimum of an energy of second degree at a fixed total charge of each group, by conjugate gradients
+/// for each system alone, until slopes along changes of charge are 1e-12 (float32: 1e-6) of those of the energy without
+/// charges, or of what the charges at the start add to them, whichever are larger.
 ///
 /// Its caller multiplies by the matrix: for [`Minimum::asked`] charges, until there are none.
 #[derive(Clone, Debug)]
 pub struct Minimum {
     of: Vec<i32>,
     systems: usize,
-    /// The preconditioner: one over about the diagonal of the matrix, and its sum over each system.
+    groups: Groups,
+    /// The preconditioner: one over about the diagonal of the matrix, 0 of charges that are held, and its sum over each group.
     inverse: Vec<f64>,
     weight: Vec<f64>,
     tolerance: f64,
@@ -192,17 +256,25 @@ pub struct Minimum {
 
 impl Minimum {
     /// The search from charges that have the total charge; `slopes`: those of the energy without charges (N,); `own`: about
-    /// the diagonal of the matrix (N,); `of`: the system of each atom; `narrow`: whether the matrix is one of float32.
+    /// the diagonal of the matrix (N,); `of`: the system of each atom; `groups`: whose charges keep their sums, each in one
+    /// system; `narrow`: whether the matrix is one of float32.
     pub fn new(
         own: Vec<f64>,
         of: Vec<i32>,
         systems: usize,
+        groups: Groups,
         narrow: bool,
         slopes: Vec<f64>,
         start: Vec<f64>,
     ) -> Self {
-        let inverse: Vec<f64> = own.into_iter().map(|x| if x > 0.0 { 1.0 / x } else { 1.0 }).collect();
-        let weight = sums(&of, systems, inverse.iter().copied()).into_iter().map(|w| w.max(1e-300)).collect();
+        let one_over = |(x, group): (f64, &i32)| match group {
+            -1 => 0.0,
+            _ if x > 0.0 => 1.0 / x,
+            _ => 1.0,
+        };
+        let inverse: Vec<f64> = own.into_iter().zip(&groups.of).map(one_over).collect();
+        let weight = sums(&groups.of, groups.count, inverse.iter().copied());
+        let weight = weight.into_iter().map(|w| w.max(1e-300)).collect();
         // Below it rounding is all that changes.
         let tolerance = if narrow { 1e-6 } else { 1e-12 };
         let (limit, is_open, along, product) = (vec![], vec![true; systems], vec![], vec![]);
@@ -210,6 +282,7 @@ impl Minimum {
         let mut search = Self {
             of,
             systems,
+            groups,
             inverse,
             weight,
             tolerance,
@@ -222,7 +295,7 @@ impl Minimum {
             steps,
         };
         if search.charges.iter().all(|x| *x == 0.0) {
-            search.begin();
+            search.begin(&vec![0.0; search.slopes.len()]);
         }
         search
     }
@@ -244,8 +317,7 @@ impl Minimum {
     /// `hardness`, where the energy has no minimum.
     pub fn answered(&mut self, image: &[f64]) -> Result<()> {
         if self.limit.is_empty() {
-            self.slopes.iter_mut().zip(image).for_each(|(r, image)| *r += image);
-            self.begin();
+            self.begin(image);
             return Ok(());
         }
         let curvature = self.dot(&self.along, image);
@@ -264,7 +336,8 @@ impl Minimum {
             self.charges[i] -= steps[*b as usize] * self.along[i];
             self.slopes[i] -= steps[*b as usize] * image[i];
         }
-        self.level();
+        let slopes = std::mem::take(&mut self.slopes);
+        self.slopes = self.level(slopes);
         let scaled = self.scaled();
         let product = self.dot(&self.slopes, &scaled);
         let turns = self.ratios(&product, &self.product);
@@ -286,21 +359,34 @@ impl Minimum {
         }
     }
 
-    /// The first direction.
-    fn begin(&mut self) {
-        self.level();
-        self.limit = self.lengths().into_iter().map(|x| self.tolerance * x).collect();
-        self.is_open = self.limit.iter().map(|x| *x > 0.0).collect();
+    /// The first direction; `image` is the product of the matrix and the charges at the start.
+    fn begin(&mut self, image: &[f64]) {
+        let [without, of_charges] = [self.slopes.clone(), image.to_vec()].map(|x| {
+            let x = self.level(x);
+            self.dot(&x, &x)
+        });
+        let larger = without.iter().zip(of_charges).map(|(x, y)| x.max(y).sqrt());
+        self.limit = larger.map(|x| self.tolerance * x).collect();
+        self.slopes.iter_mut().zip(image).for_each(|(r, image)| *r += image);
+        let slopes = std::mem::take(&mut self.slopes);
+        self.slopes = self.level(slopes);
+        self.is_open = self.lengths().iter().zip(&self.limit).map(|(x, limit)| x > limit).collect();
         self.along = self.scaled();
         self.product = self.dot(&self.slopes, &self.along);
     }
 
-    /// Leaves of the slopes what those of a system do not have in common, which would be all that is left of them in the end.
-    fn level(&mut self) {
-        let common = self.dot(&self.inverse, &self.slopes);
-        for (r, b) in self.slopes.iter_mut().zip(&self.of) {
-            *r -= common[*b as usize] / self.weight[*b as usize];
+    /// Leaves of the slopes what those of a group do not have in common, which would be all that is left of them in the end,
+    /// and none of charges that are held.
+    fn level(&self, mut slopes: Vec<f64>) -> Vec<f64> {
+        let each = self.inverse.iter().zip(&slopes).map(|(x, r)| x * r);
+        let common = sums(&self.groups.of, self.groups.count, each);
+        for (r, group) in slopes.iter_mut().zip(&self.groups.of) {
+            match usize::try_from(*group) {
+                Ok(group) => *r -= common[group] / self.weight[group],
+                Err(_) => *r = 0.0,
+            }
         }
+        slopes
     }
 
     fn scaled(&self) -> Vec<f64> {

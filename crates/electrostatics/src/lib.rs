@@ -16,6 +16,7 @@ mod declare;
 pub mod direct;
 mod energies;
 pub mod equilibration;
+mod field;
 mod gaussians;
 pub mod inverse_power;
 mod kernels;

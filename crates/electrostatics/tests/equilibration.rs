@@ -162,7 +162,54 @@ fn solved(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
 }
 
 fn settings(total: &[f64], accuracy: f64, sum: Sum) -> QeqSettings {
-    QeqSettings { total_charge: Some(total.to_vec()), accuracy: Some(accuracy), sum: Some(sum) }
+    let total_charge = Some(total.to_vec());
+    QeqSettings { total_charge, accuracy: Some(accuracy), sum: Some(sum), ..QeqSettings::default() }
+}
+
+/// Charges that are held and totals of molecules, against a solution with the whole matrix and a multiplier for each.
+#[test]
+fn constraints_are_those_of_a_dense_solution() {
+    let (molecules, totals) = ([0, 1, 0, 0, 1, 1, 0, 1], [0.4, -0.7]);
+    let held = vec![(2, 0.25), (4, -0.3)];
+    for atoms in [Atoms::random(4, CELL, CRYSTAL), Atoms::random(5, [[0.0; 3]; 3], OPEN)] {
+        let mut rows = atoms.matrix();
+        let indicator = |i: usize| {
+            let of_molecule = |k: i32| f64::from(molecules[i] == k);
+            let of_held = |n: usize| f64::from(u8::from(held[n].0 == i));
+            [of_molecule(0), of_molecule(1), of_held(0), of_held(1)]
+        };
+        for (i, row) in rows.iter_mut().enumerate() {
+            row[i] += atoms.eta[i];
+            row.extend(indicator(i));
+            row.push(-atoms.chi[i]);
+        }
+        for (n, right) in [totals[0], totals[1], held[0].1, held[1].1].into_iter().enumerate() {
+            let row: Vec<f64> = (0..ATOMS).map(|i| indicator(i)[n]).chain([0.0; 4]).chain([right]).collect();
+            rows.push(row);
+        }
+        let want = &solved(rows)[..ATOMS];
+        let constrained = QeqSettings {
+            molecules: Some(molecules.to_vec()),
+            held: held.clone(),
+            ..settings(&totals, 1e-13, Sum::Waves)
+        };
+        let got = atoms.equilibrated(&constrained, &Options::default()).unwrap().charges.to_f64().unwrap();
+        for (x, y) in got.iter().zip(want) {
+            assert!((x - y).abs() < 1e-11, "{got:?} {want:?}");
+        }
+        let said = |change: &dyn Fn(&mut QeqSettings)| {
+            let mut other = constrained.clone();
+            change(&mut other);
+            atoms.equilibrated(&other, &Options::default()).unwrap_err().to_string()
+        };
+        assert!(said(&|s| s.held.push((4, 0.1))).contains("`held`: expected atoms below 8, each once"));
+        assert!(
+            said(&|s| s.molecules = Some(vec![-1; ATOMS]))
+                .contains("`molecules`: expected numbers below 8 from 0 up")
+        );
+        assert!(said(&|s| s.molecules = Some(vec![0; 3])).contains("`molecules`: expected 8 of them"));
+        assert!(said(&|s| s.held = (0..ATOMS).map(|i| (i, 1.0)).collect()).contains("which are all held"));
+    }
 }
 
 fn each() -> [Atoms; 3] {

@@ -32,7 +32,8 @@ _ERRORS = text(
 )
 _RETURNS = text(
     "The energies, (N,) or (B,), a term's energy split equally between its atoms, followed by the requested ones of: "
-    "forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)), where E is "
+    "forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, "
+    "else (B, 3, 3), or (N, 3, 3)), where E is "
     "the sum of the energies. A single array comes unwrapped, several as a tuple."
 )
 _DIFFERENTIABLE = "Differentiable twice in positions, cell and parameters, forces and virial once more."

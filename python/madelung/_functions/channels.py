@@ -21,7 +21,7 @@ CHANNELS = CHARGES.but(
 )
 ENERGIES_OF_CHANNELS = text(
     f"{ENERGIES.common} Of charges (N, C) energies and charge gradients are (N, C), or energies (B, C), forces "
-    "(N, C, 3) and virials (C, 3, 3) or (B, C, 3, 3)."
+    "(N, C, 3) and virials (C, 3, 3) or (B, C, 3, 3), of each atom (N, C, 3, 3)."
 )
 
 

@@ -45,7 +45,7 @@ ENDS = Group(
             text(
                 "whether the mean energy of what pairs lack is added: beyond the cutoff, and what the end takes off. "
                 "Eᵢ = (2π/V) Σₜ Nₜ ∫ r² v(r) dr over the types t, of atoms spread evenly over a crystal. Exclusions do "
-                "not change it."
+                "not change it. Energies that fall slower than r⁻⁴ are refused, where parameters can be read."
             ),
             False,
             without=("cuda",),
@@ -53,8 +53,8 @@ ENDS = Group(
     ),
 )
 
-# Points of a quadrature, of Gauss and Legendre, of each interval.
-_POINTS = 32
+# Points and weights of Gauss and Legendre for an interval from 0 to 1, and fewer of them to compare with.
+_RULES = {n: tuple(0.5 * (x + k) for x, k in zip(np.polynomial.legendre.leggauss(n), (1.0, 0.0))) for n in (32, 24)}
 
 
 class Ends(NamedTuple):
@@ -96,7 +96,9 @@ def ends_of(f: Framework, given: tuple[Any, Any, Any], cutoff: float, cell: Any,
     if has_tail:
         if cell is None:
             check.refuse("cell", "lattice vectors (3, 3) or (B, 3, 3) with `tail_correction`", "None")
-        if pbc is not None and f.is_readable(pbc) and not np.asarray(f.value("pbc", pbc)).all():
+        if pbc is not None and not f.is_readable(pbc):
+            check.refuse("pbc", "None, or axes that can be read, with `tail_correction`", "an array of a graph")
+        if pbc is not None and not np.asarray(f.value("pbc", pbc)).all():
             check.refuse("pbc", "all axes periodic with `tail_correction`", np.asarray(f.value("pbc", pbc)).tolist())
     return Ends(word, cutoff, start, has_tail)
 
@@ -121,20 +123,41 @@ def at_end(f: Framework, op: str, tables: list[Any], ends: Ends, like: Any) -> l
     return [*[x.reshape(shape) for x in found], *[f.full(shape, 0.0, like)] * (3 - known)]
 
 
-def _nodes(begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
+def _nodes(begin: float, end: float, points: int) -> tuple[np.ndarray, np.ndarray]:
     """Points and weights of a quadrature."""
-    x, weights = np.polynomial.legendre.leggauss(_POINTS)
-    return 0.5 * (begin + end) + 0.5 * (end - begin) * x, 0.5 * (end - begin) * weights
+    x, weights = _RULES[points]
+    return begin + (end - begin) * x, (end - begin) * weights
 
 
 def tail_integrals(f: Framework, op: str, tables: list[Any], taken: list[Any], ends: Ends, like: Any) -> Any:
-    """∫ r² v(r) dr of two types, (K, K): over v = V beyond the cutoff, and within it over what the end takes off V."""
+    """∫ r² v(r) dr of two types, (K, K): over v = V beyond the cutoff, and within it over what the end takes off V.
+
+    Where values can be read, energies that fall so slowly that fewer points have another integral are refused.
+    """
+    found = _integrals(f, op, tables, taken, ends, like, 32)
+    if f.is_readable(*tables):
+        # To the digits of the dtype, of which the sum of 32 terms loses one.
+        error = 1e-6 if like.dtype.itemsize == 8 else 1e-4
+        fine, coarse = (
+            np.asarray(f.value("cutoff", x), np.float64)
+            for x in (found, _integrals(f, op, tables, taken, ends, like, 24))
+        )
+        wrong = ~(np.abs(fine - coarse) <= error * np.abs(fine).max(initial=0.0))
+        if wrong.any():
+            a, b = np.argwhere(wrong)[0].tolist()
+            expected = "energies that fall fast beyond the cutoff, as r⁻⁴ or exp(−r/ρ) with ρ below it"
+            check.refuse("tail_correction", expected, f"slower ones of types {a} and {b}")
+    return found
+
+
+def _integrals(f: Framework, op: str, tables: list[Any], taken: list[Any], ends: Ends, like: Any, points: int) -> Any:
+    """`tail_integrals` by a number of points."""
     cutoff, onset, kinds = ends.cutoff, ends.onset, tables[0].shape[0]
     # r = cutoff/t², so that halves of whole powers, from r⁻⁴ down, are polynomials of t.
-    t, weights = _nodes(0.0, 1.0)
+    t, weights = _nodes(0.0, 1.0, points)
     at, weights = cutoff / t**2, weights * 2.0 * cutoff**3 / t**7
     if ends.word in ("taper", "switch"):
-        r, of_r = _nodes(onset, cutoff)
+        r, of_r = _nodes(onset, cutoff, points)
         x = (r - onset) / (cutoff - onset)
         z = (r**2 - onset**2) / (cutoff**2 - onset**2)
         lost = x**3 * (10.0 - x * (15.0 - 6.0 * x)) if ends.word == "taper" else z * z * (3.0 - 2.0 * z)
@@ -143,7 +166,7 @@ def tail_integrals(f: Framework, op: str, tables: list[Any], taken: list[Any], e
     total = (values * f.numbers(weights, like)).sum(1).reshape((kinds, kinds))
     if taken:
         bend = ends.bend
-        r, of_r = (np.append(*x) for x in zip(_nodes(0.0, bend), _nodes(bend, cutoff)))
+        r, of_r = (np.append(*x) for x in zip(_nodes(0.0, bend, points), _nodes(bend, cutoff, points)))
         w = cutoff - bend
         y = np.maximum(r - bend, 0.0) / w
         shapes = [np.ones_like(r), r - cutoff, np.zeros_like(r)]

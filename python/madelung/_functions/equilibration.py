@@ -11,10 +11,11 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung._functions.boundaries import BOUNDARIES, SLAB_CORRECTION
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
+from madelung._functions.fields import of_systems
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import WIDTHS
 from madelung._functions.parameters import ACCURACY, BATCH_IDX, CELL, ENERGY_ERRORS, OUTPUTS, POSITIONS
-from madelung._functions.plans import evaluated, of_other_atoms, parameters, prepared
+from madelung._functions.plans import all_added, evaluated, of_other_atoms, parameters, prepared
 from madelung._functions.segments import segment_sum
 from madelung._functions.sum_arguments import arguments
 
@@ -33,8 +34,53 @@ from madelung._functions.sum_arguments import arguments
         default=None,
         text=text("(3, 3), for all systems, or (B, 3, 3); rows are lattice vectors. None: no axis is periodic."),
     ),
-    Parameter("total_charge", "reals", text("of each system, a number or (B,)."), 0.0),
+    Parameter(
+        "total_charge",
+        "reals",
+        text("of each system, a number or (B,); with `molecule_idx` of each molecule, (M,)."),
+        0.0,
+    ),
     KEYWORDS,
+    Group(
+        "constraints",
+        (
+            Parameter(
+                "molecule_idx",
+                "integers",
+                text(
+                    "(N,), the molecule of each atom, from 0 on, each in one system: each keeps a total charge of its "
+                    "own. None: charge goes all over a system."
+                ),
+                None,
+                shape=("N",),
+            ),
+            Parameter(
+                "held_atoms",
+                "integers",
+                text("(H,), atoms whose charges are `held_charges`, (H,), each once; the others take the rest."),
+                None,
+                shape=("H",),
+            ),
+            Parameter("held_charges", "reals", default=None, shape=("H",)),
+            Parameter(
+                "initial_charges",
+                "reals",
+                text("(N,), charges to start from, as of the step before. None: alike in all atoms of a total charge."),
+                None,
+                shape=("N",),
+            ),
+        ),
+    ),
+    Parameter(
+        "external_field",
+        "reals",
+        text(
+            "uniform electric field, (3,) or (B, 3), in units of energy over charge and length: −Σ qᵢ rᵢ·field is part "
+            "of the energy. Along periodic axes it depends on which images of the atoms are given."
+        ),
+        None,
+        shape=("B", 3),
+    ),
     ACCURACY.but(
         text=text(
             "of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from "
@@ -85,6 +131,8 @@ def qeq(
     widths: Any,
     cell: Any,
     total_charge: Any,
+    constraints: tuple[Any, ...],
+    external_field: Any,
     accuracy: Any,
     pbc: Any,
     slab_correction: Any,
@@ -113,18 +161,17 @@ def qeq(
     ones = f.numbers(np.ones(positions.shape[0]), positions)
     system = f.system(positions, ones, lattice, batch_idx)
     like, _, idx = f.atoms(system)
-    sites, each_system = ((positions.shape[0],),), ((), (system.systems,))
+    sites = ((positions.shape[0],),)
     chi = _reals(f, "electronegativity", electronegativity, sites, system)
     eta = _reals(f, "hardness", hardness, sites, system)
     sigma = _reals(f, "widths", widths, sites, system)
-    charge = _reals(f, "total_charge", total_charge, each_system, system)
     of = np.require(f.value("batch_idx", idx), np.int32, ["C", "A"])
-    count = np.bincount(of, minlength=system.systems)
-    lost = (count == 0) & (np.broadcast_to(_values(f, charge), system.systems) != 0.0)
-    if charge.shape and lost.any():
-        check.refuse(
-            "total_charge", f"0 of system {int(lost.argmax())}, which has no atoms", _values(f, charge).tolist()
-        )
+    groups, start = _start(f, total_charge, constraints, of, system)
+    slopes, field = chi, None
+    if external_field is not None:
+        given = _reals(f, "external_field", external_field, ((3,), (system.systems, 3)), system)
+        field = of_systems(f, given, system, "external_field")
+        slopes = chi - (positions * f.taken(field, idx)).sum(1)
     boundary = {"pbc": pbc, "slab_correction": slab_correction}
     coulomb = arguments(positions, ones, cell, batch_idx, **boundary, widths=sigma, accuracy=accuracy)
     on_mesh = method == "pme"
@@ -148,20 +195,80 @@ def qeq(
 
     def minimum(slopes: np.ndarray, start: np.ndarray) -> np.ndarray:
         a, x = (np.require(each, np.float64, ["C", "A"]) for each in (slopes, start))
-        search = _native.LeastCharges(a, x, own, of, system.systems, like.dtype.itemsize == 4)
+        search = _native.LeastCharges(a, x, own, of, system.systems, groups, like.dtype.itemsize == 4)
         while (asked := search.asked) is not None:
             search.answered(_values(f, energy(f.numbers(asked, like), *plain)[1]))
         return search.charges
 
-    share = f.numbers(1.0 / count[of], like)
-    spread = charge * share if not charge.shape else f.taken(charge, f.indices(of, like)) * share
-    q = f.minimum(minimum, both, chi, spread, arrays)
-    energies = evaluated(*of_other_atoms(*sums, positions, q, lattice, sigma), wanted)
+    q = f.minimum(minimum, both, slopes, start, arrays)
+    terms = [evaluated(*of_other_atoms(*sums, positions, q, lattice, sigma), wanted)]
+    if field is not None:
+        atoms = f.system(positions, q, lattice, batch_idx)
+        in_field = f.outputs((1.0, reduction, forces, False, virial, False))
+        terms.append(f.energies("uniform_field", atoms, (field,), (), in_field))
+    energies = all_added(f, terms)
     energies, *others = energies if isinstance(energies, tuple) else (energies,)
     sites = q * (chi + 0.5 * eta * q)
     if reduction == "system":
         sites = segment_sum(f, sites, idx, system.systems)
     return q, energies + sites, *others
+
+
+def _start(
+    f: Framework, total_charge: Any, constraints: tuple[Any, ...], systems: np.ndarray, system: Any
+) -> tuple[np.ndarray, Any]:
+    """The group of each atom whose charges keep their sum, −1 of those that are held, and charges of these sums."""
+    molecules, held_atoms, held_charges, initial = constraints
+    atoms, like = len(systems), system.positions
+    of, count = systems.copy(), system.systems
+    if molecules is not None:
+        of = np.require(f.value("molecule_idx", f.integers("molecule_idx", molecules, (atoms,))), np.int32, ["C"])
+        count = min(int(of.max(initial=-1)) + 1, atoms)
+        first = np.full(count, -1, np.int32)
+        for i, (molecule, b) in enumerate(zip(of.tolist(), systems.tolist())):
+            if not 0 <= molecule < count or first[molecule] not in (-1, b):
+                expected = f"numbers below {atoms} from 0 up, the same for atoms of one system alone"
+                check.refuse("molecule_idx", expected, f"{molecule} of atom {i}")
+            first[molecule] = b
+    charge = _reals(f, "total_charge", total_charge, ((), (count,)), system)
+    members, groups = np.bincount(of, minlength=count), of.copy()
+    held = np.empty(0, np.int64)
+    if held_atoms is not None:
+        held = np.asarray(f.value("held_atoms", f.integers("held_atoms", held_atoms, ("H",))), np.int64)
+        within = np.clip(held, 0, atoms - 1)
+        bad = (held < 0) | (held >= atoms) | (np.bincount(within, minlength=1)[within] > 1)
+        if bad.any():
+            check.refuse("held_atoms", f"atoms below {atoms}, each once", int(held[bad][0]))
+        groups[held] = -1
+    if (held_atoms is None) != (held_charges is None):
+        check.refuse("held_charges", "charges of `held_atoms`, both or neither", check.described(held_charges))
+    start = f.numbers(np.zeros(atoms), like)
+    free = f.numbers((groups >= 0).astype(np.float64), like)
+    if initial is not None:
+        start = _reals(f, "initial_charges", initial, ((atoms,),), system) * free
+    if held_charges is not None:
+        charges = _reals(f, "held_charges", held_charges, ((len(held),),), system)
+        place = np.full(atoms, len(held), np.int32)
+        place[held] = np.arange(len(held))
+        padded = f.joined([charges, f.numbers(np.zeros(1), like)])
+        start = start + f.taken(padded, f.indices(place, like))
+    # What is left of each total goes to the atoms that are not held, alike.
+    order = np.argsort(of, kind="stable").astype(np.int32)
+    sums = segment_sum(f, f.taken(start, f.indices(order, like)), f.indices(of[order], like), count)
+    left = charge - sums
+    shares = np.bincount(groups[groups >= 0], minlength=count)
+    values, total = _values(f, left), _values(f, charge)
+    # Sums of charges that are held are rounded, and so are these charges.
+    sizes = np.bincount(of, np.abs(_values(f, start)), minlength=count)
+    rounding = np.where(members, 1e-6 + 8.0 * np.finfo(str(like.dtype).rpartition(".")[2]).eps * sizes, 0.0)
+    lost = (shares == 0) & (np.abs(values) > rounding) & ((members > 0) | bool(charge.shape))
+    if lost.any():
+        b, whole = int(lost.argmax()), "system" if molecules is None else "molecule"
+        of_held = f"the sum of the charges of {whole} {b}, which are all held"
+        expected = of_held if members[b] else f"0 of {whole} {b}, which has no atoms"
+        check.refuse("total_charge", expected, total.tolist())
+    share = f.numbers((groups >= 0) / np.maximum(shares, 1)[of], like)
+    return groups, start + f.taken(left, f.indices(of, like)) * share
 
 
 def _reals(f: Framework, name: str, x: Any, shapes: tuple[tuple[int, ...], ...], system: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from madelung._functions.parameters import (
     CELL,
     CHARGES,
     CUTOFF,
+    ENERGIES,
     ENERGY_ERRORS,
     K_CUTOFF,
     OUTPUTS,
@@ -32,8 +34,8 @@ from madelung._functions.sum_arguments import arguments
 _POINTS = POSITIONS.but(name="points", text=text("(M, 3), of the positions' dtype, where the results are those of."))
 # Charge at a point, a power of two: so small that points hardly see each other, and rounding takes no digits.
 _PROBE = 2.0**-20
-# Width of the Gaussian charge that stands for a point beside others.
-_NARROW = 1e-3
+# Width of the Gaussian charge that stands for a point beside others, over the smallest of these.
+_NARROW = 1e-5
 _DIFFERENTIABLE = "The potential is differentiable twice in points, positions, charges and cell, the field once."
 _WANTED = Group(
     "outputs",
@@ -157,8 +159,9 @@ def electrostatic_potential(
     charges = f.reals("charges", charges, ("N",), positions)
     atoms = both(positions, points)
     if widths is not None:
-        narrow = f.numbers(np.full(m, _NARROW), positions)
-        widths = both(f.reals("widths", widths, ("N",), positions), narrow)
+        widths = f.reals("widths", widths, ("N",), positions)
+        least = float(np.min(f.untraced(f.value, "widths", widths), initial=np.inf)) if n else 1.0
+        widths = both(widths, f.numbers(np.full(m, _NARROW * least), positions))
     of = arguments(
         atoms,
         both(charges, zeros),
@@ -182,7 +185,11 @@ def electrostatic_potential(
     units = [f.numbers(np.full(m, x), positions) for x in (_PROBE, -_PROBE)]
     probed = [of_other_atoms(*sums, atoms, both(charges, x), lattice, widths) for x in units]
     wanted = f.outputs((unit / _PROBE, "atom", wants_field, False, False, False))
-    results = [x if wants_field else (x,) for x in [evaluated(*of, wanted) for of in probed]]
+    try:
+        results = [x if wants_field else (x,) for x in [evaluated(*of, wanted) for of in probed]]
+    except ValueError as error:
+        _refuse_coincident(error, order, n)
+        raise
     # An atom has half of its energies with others.
     found = [by * (at_points(x) - at_points(y)) for by, x, y in zip((1.0, 0.5), *results)]
     if wants_gradient:
@@ -199,6 +206,16 @@ def electrostatic_potential(
     return found[0] if len(found) == 1 else tuple(found)
 
 
+def _refuse_coincident(error: ValueError, order: np.ndarray, atoms: int) -> None:
+    """The error of a point on an atom or on another one, in the words of this function."""
+    found = re.search(r"no two atoms on one point, got atoms (\d+) and (\d+)", str(error))
+    if found:
+        at = sorted(int(order[int(k)]) for k in found.groups())
+        if at[1] >= atoms:
+            other = f"point {at[0] - atoms}" if at[0] >= atoms else f"atom {at[0]}, which `own_atoms` does not name"
+            check.refuse("points", "places without an atom or another point", f"point {at[1] - atoms} on {other}")
+
+
 def _sorted(f: Framework, of: tuple[Any, Any], counts: tuple[int, int], like: Any) -> tuple[np.ndarray, Any]:
     """The order of atoms and points by their systems, and these; None for one system."""
     if all(x is None for x in of):
@@ -211,3 +228,50 @@ def _sorted(f: Framework, of: tuple[Any, Any], counts: tuple[int, int], like: An
     joined = np.concatenate(systems)
     order = np.argsort(joined, kind="stable").astype(np.int32)
     return order, f.indices(joined[order].astype(np.int32), like)
+
+
+@function(
+    POSITIONS,
+    CHARGES,
+    Parameter("field", "reals", text("(3,) or (B, 3), in units of energy over charge and length."), shape=("B", 3)),
+    CELL.but(default=None, text=text("(3, 3) or (B, 3, 3); with it the virial has the shape of its results.")),
+    KEYWORDS,
+    BATCH_IDX,
+    OUTPUTS,
+    notes={
+        "torch": "Differentiable twice in positions, charges and field.",
+        "jax": "Differentiable twice in positions, charges and field.",
+    },
+    returns=ENERGIES,
+    raises=ENERGY_ERRORS,
+    without=("cuda",),
+)
+def uniform_field(
+    f: Framework,
+    positions: Any,
+    charges: Any,
+    field: Any,
+    cell: Any,
+    batch_idx: Any,
+    outputs: tuple[Any, ...],
+) -> Any:
+    """The energy of charges in a uniform external field, −Σ qᵢ rᵢ·F, to be added to a sum of charges.
+
+    Along periodic axes it depends on which images of the atoms are given: with those that dynamics does not wrap it is
+    that of the force qᵢF on each. Its virial −∂E/∂ε, for a field that stays, is not symmetric.
+    """
+    wanted = f.outputs(outputs)
+    system = f.system(positions, charges, f.no_cell(positions) if cell is None else cell, batch_idx)
+    return f.energies("uniform_field", system, (of_systems(f, field, system),), (), wanted)
+
+
+def of_systems(f: Framework, field: Any, system: Any, name: str = "field") -> Any:
+    """A field for each system, (B, 3)."""
+    like = system.positions
+    shape = getattr(field, "shape", np.shape(field))
+    if len(shape) == 1:
+        one = f.reals(name, field, (3,), like)
+        return f.full((system.systems, 1), 1.0, like) * one.reshape((1, 3))
+    field = f.reals(name, field, ("B", 3), like)
+    check.fits(name, field, (system.systems, 3))
+    return field

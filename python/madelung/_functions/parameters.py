@@ -182,7 +182,8 @@ STREAM = Parameter(
 
 ENERGIES = text(
     "The energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3), charge gradients ∂E/∂q (N,) "
-    "(the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)), "
+    "(the potential at each charge), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, "
+    "else (B, 3, 3), or (N, 3, 3)), "
     "where E is the sum of the energies. A single array comes unwrapped, several as a tuple."
 )
 ERRORS = text("TypeError, ValueError: For an argument of the wrong type, shape or value, with its name.")

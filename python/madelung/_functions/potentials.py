@@ -57,7 +57,8 @@ _DIFFERENTIABLE = (
 )
 _RETURNS = text(
     "The energies, (N,) or (B,), a pair's energy split half and half between its atoms, followed by the requested ones "
-    "of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, else (B, 3, 3)), where E "
+    "of: forces −∂E/∂r (N, 3), virial −∂E/∂ε ((3, 3) for a (3, 3) cell without `batch_idx`, "
+    "else (B, 3, 3), or (N, 3, 3)), where E "
     "is the sum of the energies. A single array comes unwrapped, several as a tuple."
 )
 
@@ -66,12 +67,9 @@ _RETURNS = text(
 TABLES: dict[str, tuple[str, ...]] = {}
 
 
-def pair_potential(
-    name: str, said: str, disperses: bool = False, power: str | None = None, **parameters: str
-) -> Callable[..., Any]:
+def pair_potential(name: str, said: str, disperses: bool = False, **parameters: str) -> Callable[..., Any]:
     """Declares the function of an op of `pair_potential!`: its docstring, and its tables with their texts. `disperses`:
-    whether it has the term −4ε(σ/r)⁶, which can be summed over all pairs. `power`: the table that has the exponent of
-    its decay."""
+    whether it has the term −4ε(σ/r)⁶, which can be summed over all pairs."""
     TABLES[name] = tuple(parameters)
     is_mixed = set(_MIXED) <= set(parameters)
     tables = tuple(
@@ -100,10 +98,6 @@ def pair_potential(
         reach = f.distance("cutoff", reach_given(cutoff))
         ends = ends_of(f, given, reach, cell, pbc)
         mixing = next(iter(rules), None)
-        if ends.has_tail and power is not None and f.is_readable(tables[power]):
-            least = np.min(f.value(power, tables[power]), initial=np.inf)
-            if not least >= 4.0:
-                check.refuse(power, "numbers from 4 up with `tail_correction`", least)
         mixed = _tables(f, tables, None if mixing is None else check.word("mixing", mixing, _MIXING.words), system)
         kinds = f.integers("types", types, (positions.shape[0],))
         atoms = (positions, cell, pbc, batch_idx)
@@ -244,11 +238,10 @@ mie = pair_potential(
     Mie, Ann. Phys. 316, 657 (1903). The exponents n and m differ for all pairs of types. The parameters of two types
     are the mean of both elements of a table.
     """,
-    power="attractive",
     epsilon="the depth ε.",
     sigma="the length σ, above zero.",
     repulsive="the exponent n, above zero.",
-    attractive="the exponent m, above zero; at least 4 with `tail_correction`.",
+    attractive="the exponent m, above zero.",
 )
 
 morse = pair_potential(

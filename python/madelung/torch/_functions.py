@@ -53,6 +53,7 @@ __all__ = [
     "soft_core",
     "spatial_order",
     "tang_toennies",
+    "uniform_field",
     "yukawa",
     "zbl",
 ]
@@ -102,5 +103,6 @@ slab_correction = bound.slab_correction
 soft_core = bound.soft_core
 spatial_order = bound.spatial_order
 tang_toennies = bound.tang_toennies
+uniform_field = bound.uniform_field
 yukawa = bound.yukawa
 zbl = bound.zbl

@@ -23,7 +23,7 @@ const K_CUTOFF: f64 = 3.0;
 const MESHES: [([usize; 3], usize); 3] = [([5, 7, 6], 5), ([5, 7, 6], 5), ([5, 5, 7], 4)];
 
 /// Tables of the pair potentials, and about what their elements are.
-const PARAMETERS: [(&str, f64); 18] = [
+const PARAMETERS: [(&str, f64); 19] = [
     ("amplitude", 1.2),
     ("attractive", 5.0),
     ("c10", 1.7),
@@ -33,6 +33,7 @@ const PARAMETERS: [(&str, f64); 18] = [
     ("curvature", 0.2),
     ("depth", 1.0),
     ("epsilon", 1.0),
+    ("integral", 0.4),
     ("kappa", 0.8),
     ("length", 1.3),
     ("repulsive", 9.0),
@@ -221,7 +222,16 @@ impl Input {
         arrays.insert("terms", Array::from(flat));
         arrays.insert("periodic", Array::filled(DType::I32, &[systems.len(), 3], 1.0));
         let types = (0..atoms.atoms()).map(|i| (i % 3 % 2) as i32).collect::<Vec<_>>();
+        arrays.insert("kind", Array::from(types.clone()));
         let types = Map::new(types, 2).expect("a map");
+        arrays.insert("number", real(&[0.0, 1.0]));
+        arrays
+            .insert("distance", real(&(0..atoms.atoms()).map(|i| 1.1 + 0.2 * i as f64).collect::<Vec<_>>()));
+        let fields: Vec<f64> = (0..3 * systems.len()).map(|k| 0.3 - 0.2 * k as f64).collect();
+        arrays.insert(
+            "field",
+            Array::from_f64(dtype, &[systems.len(), 3], &fields).expect("a shape that fits"),
+        );
         let others = (0..atoms.atoms()).map(|i| (i % 4 / 2) as i32).collect::<Vec<_>>();
         let others = Map::new(others, 2).expect("a map");
         let meshes: Vec<_> = MESHES.into_iter().cycle().take(systems.len()).collect();
@@ -277,7 +287,7 @@ impl Input {
     fn array(&self, op: &Op, name: &str) -> Option<&Array> {
         let has = |map: &str| op.args.iter().any(|a| a.name == map);
         let own = match () {
-            () if has("first") => self.of_types.get(name),
+            () if has("first") && !has("distance") => self.of_types.get(name),
             () if has("a") => self.of_terms.get(name),
             () => None,
         };

@@ -39,6 +39,9 @@ fn on(host: &Host) -> Context<'_> {
 
 #[test]
 fn agrees_with_the_rust_code() {
+    if !is_in_turn(1, 2) {
+        return;
+    }
     let texts = texts(DType::F64);
     agrees(&on(&Host { texts, order: Order::Forwards }), &inputs(DType::F64));
     let idle = idle(texts, all_kernels());
@@ -49,6 +52,9 @@ fn agrees_with_the_rust_code() {
 /// A GPU runs rows in any order, and many at once: no row may read what another one writes.
 #[test]
 fn rows_run_in_any_order() {
+    if !is_in_turn(1, 2) {
+        return;
+    }
     let texts = texts(DType::F64);
     let [forwards, backwards] = [Order::Forwards, Order::Backwards].map(|order| Host { texts, order });
     let full: Vec<Input> = inputs(DType::F64).into_iter().filter(Input::gathers).collect();
