@@ -71,6 +71,7 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/message_passing.py --plot $(TARGET)/message_passing.png
 	$(BIN)/python examples/latent_charges.py --plot $(TARGET)/latent_charges.png
 	$(BIN)/python examples/water_md.py --plot $(TARGET)/water_md.png
+	$(BIN)/python examples/heat_flux.py --steps 4000
 	$(BIN)/python examples/jax_md.py --plot $(TARGET)/jax_md.png
 	$(BIN)/python examples/radius_projector.py --plot $(TARGET)/radius_projector.png
 	$(BIN)/python examples/knn_projector.py --plot $(TARGET)/knn_projector.png

@@ -44,10 +44,18 @@ _FLAT = 1e30
 _DIMENSIONS: dict[str, dict[str, tuple[int, int]]] = {
     "harmonic_bonds": {"stiffness": (1, -2), "rest": (0, 1)},
     "harmonic_angles": {"stiffness": (1, 0), "rest": (0, 0)},
+    "harmonic_impropers": {"stiffness": (1, 0), "rest": (0, 0)},
     "periodic_dihedrals": {"stiffness": (1, 0), "periodicity": (0, 0), "phase": (0, 0)},
     "ryckaert_bellemans": {f"c{n}": (1, 0) for n in range(6)},
     "lennard_jones_pairs": {"epsilon": (1, 0), "sigma": (0, 1)},
 }
+
+# Energies of forces of OpenMM with formulas, as its readers of CHARMM's force fields write them, without blanks.
+_IMPROPER = "k*(theta-theta0)^2"
+_WRAPPED = "k*min(dtheta,2*pi-dtheta)^2;dtheta=abs(theta-theta0);pi=3.1415926535"
+_NEAR = "4*epsilon*((sigma/r)^12-(sigma/r)^6)"
+_TABLES = "acoef(type1,type2)/r^12-bcoef(type1,type2)/r^6"
+_ROOTS = "(a/r6)^2-b/r6;r6=r^6;a=acoef(type1,type2);b=bcoef(type1,type2)"
 
 # Forces of OpenMM that have no energy.
 _WITHOUT_ENERGY = (
@@ -309,7 +317,9 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
 
     Args:
         system: an `openmm.System` with at most one `NonbondedForce` (without cutoff, or with Ewald's sum, PME or
-            LJPME), and any number of harmonic bonds and angles, periodic and Ryckaert–Bellemans torsions. With a cutoff
+            LJPME), and any number of harmonic bonds and angles, periodic and Ryckaert–Bellemans torsions; and what
+            readers of CHARMM's force fields make beside them: a `CustomNonbondedForce` of tables of Lennard-Jones
+            potentials, a `CustomBondForce` of 1-4 pairs, a `CustomTorsionForce` of harmonic impropers. With a cutoff
             bonded atoms are nearest images, as in forces of OpenMM that use periodic boundary conditions; others take
             whole molecules, of which both are the same.
         leave_out: names of forces of the system, `["CMAPTorsionForce"]`, whose energies the field lacks.
@@ -318,7 +328,8 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
         The field, in nm, kJ/mol and elementary charges. Constraints have no energy, and stand in it.
 
     Raises:
-        TypeError, ValueError: For a force that there is no function for, with its name: none is dropped; for a charge
+        TypeError, ValueError: For a force or a formula that there is no function for, with its name: none is dropped;
+            for a charge
             of an exception that is no multiple of those of its atoms; for virtual sites; for periodic bonded forces
             without a cutoff.
     """
@@ -342,14 +353,16 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
         "HarmonicAngleForce": _angles,
         "PeriodicTorsionForce": _dihedrals,
         "RBTorsionForce": _ryckaert_bellemans,
+        "CustomTorsionForce": _impropers,
+        "CustomBondForce": _near_pairs,
     }
-    terms, nonbonded, periodic = [], [], []
+    terms, nonbonded, tables, periodic = [], [], [], []
     for force in system.getForces():
         name = type(force).__name__
         if name in leave_out or name in _WITHOUT_ENERGY:
             continue
-        if name == "NonbondedForce":
-            nonbonded.append(force)
+        if name in ("NonbondedForce", "CustomNonbondedForce"):
+            (nonbonded if name == "NonbondedForce" else tables).append(force)
         elif name in readers:
             terms += readers[name](force)
             periodic += [name] if force.usesPeriodicBoundaryConditions() else []
@@ -357,10 +370,14 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
             check.refuse("system", "forces that there are functions for, or `leave_out` with their names", name)
     if len(nonbonded) > 1:
         check.refuse("system", "one NonbondedForce", f"{len(nonbonded)} of them")
+    if len(tables) > len(nonbonded):
+        check.refuse("system", "one CustomNonbondedForce at most, beside a NonbondedForce", f"{len(tables)} of them")
     pairs = [system.getConstraintParameters(k)[:2] for k in range(system.getNumConstraints())]
     constraints = np.array(pairs, np.int32).reshape(-1, 2)
     of_pairs = _pairs(nonbonded[0]) if nonbonded else _no_pairs(n)
     terms += of_pairs.pop("terms")
+    if tables:
+        of_pairs |= _of_tables(tables[0], of_pairs)
     if periodic and of_pairs["cutoff"] is None:
         check.refuse("system", "a cutoff where bonded forces are periodic", f"none, and a periodic {periodic[0]}")
     return ForceField(**of_pairs, terms=tuple(t for t in terms if len(t.atoms)), constraints=constraints)
@@ -399,6 +416,69 @@ def _dihedrals(force: Any) -> list[Terms]:
 
 def _ryckaert_bellemans(force: Any) -> list[Terms]:
     return [_terms("ryckaert_bellemans", 4, (force.getTorsionParameters(k) for k in range(force.getNumTorsions())))]
+
+
+def _formula(force: Any, *known: str) -> str:
+    """The formula of a force, which is a known one."""
+    found = "".join(str(force.getEnergyFunction()).split()).rstrip(";")
+    if found not in known:
+        expected = f"a {type(force).__name__} with the energy {' or '.join(known)}, or `leave_out` with its name"
+        check.refuse("system", expected, found)
+    return found
+
+
+def _columns(force: Any, kind: str, rows: list[Any], *names: str) -> list[tuple[Any, ...]]:
+    """Rows of atoms and parameters of a force with a formula, its parameters in the order of their names."""
+    count = getattr(force, f"getNumPer{kind}Parameters")()
+    at = {getattr(force, f"getPer{kind}ParameterName")(k): k for k in range(count)}
+    return [(*row[:-1], *[row[-1][at[name]] for name in names]) for row in rows]
+
+
+def _impropers(force: Any) -> list[Terms]:
+    formula = _formula(force, _IMPROPER, _WRAPPED)
+    rows = [force.getTorsionParameters(k) for k in range(force.getNumTorsions())]
+    found = [(*of, 2.0 * k, rest) for *of, k, rest in _columns(force, "Torsion", rows, "k", "theta0")]
+    # Without a turn by 2π the formula is periodic around 0 alone.
+    if formula == _IMPROPER and (turned := [row for row in found if row[-1] != 0.0]):
+        check.refuse("system", f"{_IMPROPER} with theta0 = 0, as it is not periodic", f"{turned[0][-1]}")
+    return [_terms("harmonic_impropers", 4, found)]
+
+
+def _near_pairs(force: Any) -> list[Terms]:
+    _formula(force, _NEAR)
+    rows = [force.getBondParameters(k) for k in range(force.getNumBonds())]
+    return [_terms("lennard_jones_pairs", 2, _columns(force, "Bond", rows, "epsilon", "sigma"))]
+
+
+def _of_tables(force: Any, of_pairs: dict[str, Any]) -> dict[str, Any]:
+    """The fields that a `CustomNonbondedForce` gives in the place of those of the `NonbondedForce`."""
+    formula = _formula(force, _TABLES, _ROOTS)
+    if of_pairs["epsilon"].any() or of_pairs.get("dispersion"):
+        check.refuse("system", "Lennard-Jones potentials in one force", "them in a CustomNonbondedForce and another")
+    if force.getNumInteractionGroups():
+        check.refuse("system", "a CustomNonbondedForce of all pairs", "one with interaction groups")
+    cutoff = None if force.getNonbondedMethod() == force.NoCutoff else _number(force.getCutoffDistance())
+    if cutoff != of_pairs["cutoff"]:
+        check.refuse("system", f"a CustomNonbondedForce with the cutoff {of_pairs['cutoff']}", str(cutoff))
+    excluded = [tuple(sorted(force.getExclusionParticles(k))) for k in range(force.getNumExclusions())]
+    if {*excluded} != {tuple(sorted(pair)) for pair in of_pairs["excluded"].tolist()}:
+        check.refuse("system", "a CustomNonbondedForce that excludes the pairs of the NonbondedForce", "other pairs")
+    named = {force.getTabulatedFunctionName(k): force.getTabulatedFunction(k) for k in range(2)}
+    k, _, values = named["acoef"].getFunctionParameters()
+    a, b = (np.reshape(x, (k, k)) for x in (values, named["bcoef"].getFunctionParameters()[2]))
+    a = a**2 if formula == _ROOTS else a
+    has_both = (a != 0.0) & (b != 0.0)
+    if ((a != 0.0) ^ (b != 0.0)).any():
+        check.refuse("system", "types with both terms of Lennard-Jones' potential, or none", "some with one")
+    one = np.where(has_both, a, 1.0)
+    has_switch = cutoff is not None and force.getUseSwitchingFunction()
+    return {
+        "types": np.array([force.getParticleParameters(i)[0] for i in range(force.getNumParticles())]).astype(np.int32),
+        "epsilon": np.where(has_both, b**2 / (4.0 * one), 0.0),
+        "sigma": np.where(has_both, (one / np.where(has_both, b, 1.0)) ** (1 / 6), 0.0),
+        "switch": _number(force.getSwitchingDistance()) if has_switch else None,
+        "tail": cutoff is not None and force.getUseLongRangeCorrection(),
+    }
 
 
 def _no_pairs(n: int) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 import madelung.numpy as mn
 from bodies import arguments
-from conftest import required
+from conftest import ROOT, required
 from differences import fourth_order
 from madelung._functions.declare import FUNCTIONS
 
@@ -135,6 +137,30 @@ def test_boundaries_and_errors() -> None:
     for namespace, array in ((mn, np.asarray), (mt, torch.tensor), (mj, jax.numpy.asarray)):
         with pytest.raises(ValueError, match=message):
             namespace.particle_mesh_ewald(array(r[:8]), array(q[:8]), array(cells[0]), compute_virial="atoms")
+
+
+def test_example() -> None:
+    """The energy of its liquid stays, and its conductivity is the integral of correlations that are known."""
+    spec = importlib.util.spec_from_file_location("heat_flux", ROOT / "examples" / "heat_flux.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["heat_flux"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    liquid = module.Argon(3)
+
+    def energy() -> float:
+        kinetic = 0.5 * module.MASS * (liquid.velocities**2).sum()
+        return float(liquid.evaluate(compute_forces=True)[0].sum() + kinetic)
+
+    before, kinetic = energy(), 1.5 * 108 * module.KELVIN * module.TEMPERATURE
+    for _ in range(200):
+        liquid.step()
+    assert abs(energy() - before) < 2e-3 * kinetic
+    assert np.isfinite(liquid.heat_flux()).all()
+    # White noise of a variance of 1 along each axis: half a sample of it, three times, over 3V kT².
+    fluxes = np.random.default_rng(1).normal(size=(200000, 3))
+    found = module.conductivity(fluxes, 2.0, 50.0, 10)
+    expected = 0.5 * module.EVERY * module.STEP / (2.0 * module.KELVIN * 50.0**2) * module.WATT / module.TIME * 1e10
+    assert found == pytest.approx(expected, rel=0.05)
 
 
 def test_heat_flux() -> None:

@@ -31,6 +31,20 @@ SYSTEMS: dict[str, tuple[str, bool, list[str], dict[str, Any], tuple[str, ...]]]
         {"nonbondedMethod": app.NoCutoff},
         ("CMAPTorsionForce",),
     ),
+    "CHARMM's peptide without CMAP": (
+        "test.pdb",
+        True,
+        ["charmm36.xml"],
+        {"nonbondedMethod": app.NoCutoff},
+        ("CMAPTorsionForce",),
+    ),
+    "CHARMM's peptide in water without CMAP": (
+        "test.pdb",
+        False,
+        ["charmm36.xml", "charmm36/water.xml"],
+        {**PERIODIC, "switchDistance": 0.75},
+        ("CMAPTorsionForce",),
+    ),
     "peptide in water": (
         "test.pdb",
         False,
@@ -103,6 +117,24 @@ def test_against_openmm(name: str) -> None:
     assert energy[0] == pytest.approx(expected, rel=1e-11 if exact else 1e-6)
     off = np.sqrt(((forces - by) ** 2).mean() / (by**2).mean())
     assert off < (1e-12 if exact else 1e-5)
+
+
+def test_tails_of_tables_and_virials_of_atoms() -> None:
+    """The correction for what lies beyond the cutoff of a force with tables, and its part in virials of atoms."""
+    name = "CHARMM's peptide in water without CMAP"
+    system, (_, r, cell) = openmm.XmlSerializer.clone(read(name)[0]), read(name)
+    for k in reversed(range(system.getNumForces())):
+        force = system.getForce(k)
+        if isinstance(force, openmm.CMAPTorsionForce):
+            system.removeForce(k)
+        elif isinstance(force, openmm.CustomNonbondedForce):
+            force.setUseLongRangeCorrection(True)
+    field = replace(from_openmm(system), accuracy=1e-7)
+    assert field.tail
+    energy, virials = field(r, cell, compute_virial="atom")
+    assert energy[0] == pytest.approx(evaluated(system, r)[0], rel=1e-7)
+    virial = field(r, cell, compute_virial=True)[1]
+    assert np.abs(virials.sum(0) - virial).max() < 1e-11 * np.abs(virials).sum(0).max()
 
 
 def chains(method: int = 0) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -247,6 +279,26 @@ def test_what_there_is_no_function_for_is_named() -> None:
         system = chains(getattr(openmm.NonbondedForce, name))[0]
         with pytest.raises(ValueError, match=f"expected a NonbondedForce of NoCutoff, Ewald, PME or LJPME, got {name}"):
             from_openmm(system)
+    for force, message in (
+        (
+            openmm.CustomTorsionForce("k*theta"),
+            r"a CustomTorsionForce with the energy k\*\(theta-theta0\)\^2 or .*, got k",
+        ),
+        (openmm.CustomBondForce("k*r"), "a CustomBondForce with the energy 4.*, or `leave_out` with its name, got k"),
+        (openmm.CustomNonbondedForce("1/r"), "a CustomNonbondedForce with the energy acoef.*, got 1/r"),
+    ):
+        system = chains()[0]
+        system.addForce(force)
+        with pytest.raises(ValueError, match=f"`system`: expected {message}"):
+            from_openmm(system)
+    torsions = openmm.CustomTorsionForce("k*(theta-theta0)^2")
+    torsions.addPerTorsionParameter("k")
+    torsions.addPerTorsionParameter("theta0")
+    torsions.addTorsion(0, 1, 2, 3, [1.0, 3.0])
+    system = chains()[0]
+    system.addForce(torsions)
+    with pytest.raises(ValueError, match="with theta0 = 0, as it is not periodic, got 3.0"):
+        from_openmm(system)
     with pytest.raises(TypeError, match=r"`system`: expected an openmm.System"):
         from_openmm("water")
     _, r, cell = chains()
