@@ -107,7 +107,12 @@ def pair_potential(name: str, said: str, disperses: bool = False, **parameters: 
         if excluded is not None and not excluded.are_left_out:
             scaled = (*excluded.pairs, excluded.exclusion_of, excluded.factors)
 
-        def results_of(sign: float) -> Any:
+        # Energies alone, of shifts: constants have no forces.
+        constants: list[Any] = []
+
+        def results_of(sign: float, is_constant: bool = False) -> Any:
+            if is_constant:
+                return f.outputs((sign * prefactor, reduction, False, False, False, False))
             return wanted if sign == 1.0 else f.outputs((sign * prefactor, *outputs[1:]))
 
         def within(op: str, tables: list[Any], sign: float = 1.0) -> list[Any]:
@@ -117,11 +122,12 @@ def pair_potential(name: str, said: str, disperses: bool = False, **parameters: 
             if taken:
                 terms.append(("end_terms", taken, (reach, ends.bend, reach), -sign))
             for name, given, numbers, by in terms:
-                results = results_of(by)
-                found.append(f.energies(name, system, tuple(given), (kinds, *pairs, *numbers), results))
+                is_constant = name == "end_terms" and ends.word == "shift"
+                results, into = results_of(by, is_constant), constants if is_constant else found
+                into.append(f.energies(name, system, tuple(given), (kinds, *pairs, *numbers), results))
                 if scaled is not None:
                     of_excluded = (kinds, *scaled, *numbers)
-                    found.append(f.energies(f"{name}_exclusions", system, tuple(given), of_excluded, results))
+                    into.append(f.energies(f"{name}_exclusions", system, tuple(given), of_excluded, results))
             if ends.has_tail:
                 beyond = tail_integrals(f, op, tables, taken, ends, system.positions)
                 types = f.numbers(np.arange(beyond.shape[0]), system.positions)
@@ -136,7 +142,12 @@ def pair_potential(name: str, said: str, disperses: bool = False, **parameters: 
             found += within("buckingham", [0.0 * c6, one, c6], -1.0)
             per_type = tuple([f.reals(x, tables[x], ("K",), system.positions) for x in _MIXED])
             found += long_range(f, rules[1], mixing, per_type, kinds, atoms, (reach, lists, exclusions), outputs)
-        return all_added(f, found)
+        total = all_added(f, found)
+        if not constants:
+            return total
+        energies, *others = total if isinstance(total, tuple) else (total,)
+        energies = f.added([energies, *constants])
+        return (energies, *others) if others else energies
 
     def reach_given(cutoff: Any) -> Any:
         if cutoff is None:
