@@ -430,7 +430,7 @@ def outputs(given: tuple[Any, ...]) -> Outputs:
 def virial_wanted(x: Any) -> Any:
     """False, True, or "atom" for the virial of each atom."""
     if isinstance(x, str) and x != "atom":
-        refuse("compute_virial", "True, False or 'atom'", repr(x))
+        refuse("compute_virial", "True or False, or 'atom'", repr(x), TypeError)
     return x if isinstance(x, str) else flag("compute_virial", x)
 
 

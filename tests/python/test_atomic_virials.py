@@ -133,9 +133,9 @@ def test_boundaries_and_errors() -> None:
         _, virial = of(r, q, cells, compute_virial=True, **given)
         sums = np.stack([virials[idx == b].sum(0) for b in range(3)])
         assert np.abs(sums - virial).max() < 1e-12 * np.abs(virial).max()
-    message = "`compute_virial`: expected True, False or 'atom', got 'atoms'"
+    message = "`compute_virial`: expected True or False, or 'atom', got 'atoms'"
     for namespace, array in ((mn, np.asarray), (mt, torch.tensor), (mj, jax.numpy.asarray)):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(TypeError, match=message):
             namespace.particle_mesh_ewald(array(r[:8]), array(q[:8]), array(cells[0]), compute_virial="atoms")
 
 
