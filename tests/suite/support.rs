@@ -131,6 +131,8 @@ impl Call {
             (0..systems.len()).map(|b| [0, 1, 2].map(|k| i32::from(k == b % 3))).collect();
         let open_axis = Array::from(axes.as_slice());
         let is_open = Array::from(vec![1; systems.len()]);
+        let field: Vec<f64> = (0..3 * systems.len()).map(|k| 0.3 - 0.2 * k as f64).collect();
+        let field = Array::from_f64(DType::F64, &[systems.len(), 3], &field).expect("shapes fit");
         // Sums of small systems at once: two images along each axis, each wave a line of its own.
         let reach = Array::filled(DType::F64, &[systems.len()], NEAR_CUTOFF);
         let beside = Array::zeros(DType::I32, &[miller.shape()[0]]);
@@ -150,6 +152,7 @@ impl Call {
                 "factors" => Some(factors.try_clone().unwrap()),
                 "widths" => Some(widths.try_clone().unwrap()),
                 "background" => Some(background.try_clone().unwrap()),
+                "field" => Some(field.try_clone().unwrap()),
                 "open_axis" | "wire_axis" => Some(open_axis.try_clone().unwrap()),
                 "is_open" => Some(is_open.try_clone().unwrap()),
                 "cutoff" if op.arg("lines").is_some() => Some(reach.try_clone().unwrap()),
