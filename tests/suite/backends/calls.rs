@@ -254,6 +254,11 @@ impl Input {
         }
     }
 
+    /// The entries of the list.
+    pub(crate) fn entries(&self) -> usize {
+        self.pairs.others().len()
+    }
+
     /// Whether nothing is added to the partners of pairs.
     pub(crate) fn gathers(&self) -> bool {
         self.pairs.kind() == Kind::Full

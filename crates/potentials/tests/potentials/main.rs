@@ -143,11 +143,12 @@ fn energies_at_distances() {
 /// What ends take off, a straight line and a force switch.
 #[test]
 fn terms_of_ends() {
-    let terms: [(f64, fn(f64, &[f64]) -> f64); 2] = [
-        (0.0, |r, p| end_terms(r, CUTOFF, 0.0, [p[0], p[1], p[2]])),
-        (TAPER, |r, p| end_terms(r, CUTOFF, TAPER, [p[0], p[1], p[2]])),
-    ];
-    for (bend, plain) in terms {
+    for bend in [0.0, TAPER] {
+        let plain: fn(f64, &[f64]) -> f64 = if bend == 0.0 {
+            |r, p| end_terms(r, CUTOFF, 0.0, [p[0], p[1], p[2]])
+        } else {
+            |r, p| end_terms(r, CUTOFF, TAPER, [p[0], p[1], p[2]])
+        };
         let case = case(END_TERMS, plain, &[(-1.0, 1.0); 3], &[0, 1, 2]);
         let given = Given { ends: Ends { bend: Some(bend), ..CUT }, ..Given::new(&case, 3) };
         let (want, [per_atom, per_system]) = (given.plain(&case), ops(&case));
