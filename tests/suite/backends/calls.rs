@@ -226,7 +226,7 @@ impl Input {
         let types = Map::new(types, 2).expect("a map");
         arrays.insert("number", real(&[0.0, 1.0]));
         arrays
-            .insert("distance", real(&(0..atoms.atoms()).map(|i| 1.1 + 0.2 * i as f64).collect::<Vec<_>>()));
+            .insert("distance", real(&(0..atoms.atoms()).map(|i| 2.0 + 0.1 * i as f64).collect::<Vec<_>>()));
         let fields: Vec<f64> = (0..3 * systems.len()).map(|k| 0.3 - 0.2 * k as f64).collect();
         arrays.insert(
             "field",
