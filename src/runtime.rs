@@ -39,8 +39,7 @@ pub fn functions() -> Vec<Function> {
             full short_range long_range long_range_k2 self_term background;
         madelung_electrostatics::inverse_power: full short_range long_range long_range_k2 self_term background;
         madelung_potentials::formula:
-            born_mayer buckingham end_terms lennard_jones mie morse soft_core switch_factor tang_toennies taper_factor
-            yukawa zbl;
+            born_mayer buckingham end_factor end_terms lennard_jones mie morse soft_core tang_toennies yukawa zbl;
     }
 }
 

@@ -145,8 +145,7 @@ class D3Calculator(_OfModel):
     """D3 dispersion, with its derivatives, in eV and Å: alone, or in ASE's `SumCalculator` beside a model without it.
 
     Properties are those of `ForceFieldCalculator` but for `stresses`: half the energy of a pair, and a third of that of
-    a triple, are its
-    atoms'. Any axes of the atoms may be periodic; the stress needs a cell that spans a volume.
+    a triple, are its atoms'. Any axes of the atoms may be periodic; the stress needs a cell that spans a volume.
 
     Args:
         d3: a `madelung.d3.D3` in Å and eV, as of `D3.of_functional("pbe", length="angstrom", energy="eV")`.

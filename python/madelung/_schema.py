@@ -120,9 +120,11 @@ class Op:
         flags = {"positions": outputs.forces, "charges": outputs.charge_gradients, "strain": outputs.virial}
         return self.bits(*(name for name, wanted in flags.items() if wanted))
 
-    def directions(self, *along: dict[str, Any]) -> list[Any]:
-        """The tensors behind the inputs of a tangent: for each direction one of each differentiable input, or None."""
-        return [direction.get(name) for direction in along for name in self.bit]
+    def tangent(self, directions: Sequence[dict[str, Any]]) -> tuple[str, list[Any]]:
+        """The member that differentiates along one direction or along two, and the tensors behind its inputs: for each
+        direction one of each differentiable input, or None."""
+        extra = [direction.get(name) for direction in directions for name in self.bit]
+        return (TANGENT, SECOND)[len(directions) - 1], extra
 
     def extras(self, member: str) -> int:
         """The number of tensors that follow the inputs."""

@@ -26,8 +26,10 @@ from typing import Any, Literal
 import numpy as np
 
 from madelung import _arguments as check
+from madelung._functions.ends import nodes
 from madelung._functions.powers import root_of
 from madelung._libraries import library_of
+from madelung.numpy import call as op_of_numpy
 
 __all__ = ["ForceField", "Terms", "from_openmm"]
 
@@ -292,10 +294,9 @@ class ForceField:
         """
         end, n = self.cutoff, len(self.charges)
         begin = end if self.switch is None else self.switch
-        x, weights = np.polynomial.legendre.leggauss(32)
-        at = 0.5 * (begin + end) + 0.5 * (end - begin) * x
-        y = (at - begin) / ((end - begin) or 1.0)
-        taken = 0.5 * (end - begin) * weights * y**3 * (10.0 + y * (6.0 * y - 15.0))
+        at, weights = nodes(begin, end)
+        factor, _, _ = op_of_numpy("end_shapes", at, end, begin, end, 0.0)
+        taken = weights * (1.0 - factor)
         beyond = {m: end ** (3 - m) / (m - 3) + float((taken * at ** (2 - m)).sum()) for m in (6, 12)}
         s6 = self.sigma**6
         mean = shares * self.epsilon * s6 * (beyond[12] * s6 - beyond[6])
@@ -329,9 +330,8 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
 
     Raises:
         TypeError, ValueError: For a force or a formula that there is no function for, with its name: none is dropped;
-            for a charge
-            of an exception that is no multiple of those of its atoms; for virtual sites; for periodic bonded forces
-            without a cutoff.
+            for a charge of an exception that is no multiple of those of its atoms; for virtual sites; for periodic
+            bonded forces without a cutoff.
     """
     try:
         import openmm

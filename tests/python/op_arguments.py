@@ -94,7 +94,7 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
             args.append(MESHES)
         elif i.part == "scalar":
             # Ends begin well before the cutoff.
-            args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] in ("taper", "switch")))
+            args.append(float(rng.uniform(3.3, 3.6)) - (arg["name"] in ("taper", "switch", "bend")))
         elif i.part == "int_scalar":
             # Bits of periodic axes where there are no rows of them; room for the points of a query; the nearest images
             # alone.

@@ -190,6 +190,14 @@ def test_laws_without_a_tail() -> None:
             getattr(mn, name)(r, types, *tables, CUTOFF, CELL, tail_correction=True)
 
 
+def test_an_infinite_energy_at_the_cutoff() -> None:
+    r, types = ions()
+    one = np.ones((2, 2))
+    tables = (one, one, 2000.0 * one, one, one)
+    with pytest.raises(ValueError, match="`cutoff`: expected distances at which energies .*, from 2.7 on, got an inf"):
+        mn.born_mayer(r, types, *tables, CUTOFF, CELL, end="shift")
+
+
 def test_compiled_graphs() -> None:
     r, types = ions()
     given = [torch.tensor(x) for x in (r, types, *TABLES["lennard_jones"])]

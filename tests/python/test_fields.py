@@ -18,6 +18,7 @@ import madelung.jax as mj  # noqa: E402
 import madelung.torch as mt  # noqa: E402
 
 CELL = np.array([[7.0, 0.0, 0.0], [1.0, 6.5, 0.0], [-0.5, 0.8, 7.5]])
+NOT_FINITE = np.array([[0.5, 0.5, 0.5], [0.0, np.nan, 1.0]])
 WANTED = {"compute_field": True, "compute_field_gradient": True}
 
 
@@ -185,6 +186,9 @@ def test_gaussian_charges() -> None:
     [
         ("`own_atoms`: expected numbers of atoms, 0 to 39, or -1, got 40", {"own_atoms": [*range(8), 40]}),
         ("`method`: expected 'pme' or 'ewald'", {"method": "direct"}),
+        ("`points`: expected finite coordinates, got [0.0, nan, 1.0] of point 1", {"points": NOT_FINITE}),
+        ("`charges`: expected shape (40,), got (3,)", {"charges": np.ones(3)}),
+        ("`widths`: expected shape (40,), got (3,)", {"widths": np.ones(3)}),
         ('`mesh_dimensions`: expected None, or `method="pme"`', {"method": "ewald", "mesh_dimensions": (9, 9, 9)}),
         ('`k_cutoff`: expected None, or `method="ewald"`', {"k_cutoff": 3.0}),
         ("`batch_idx`: expected the system of each", {"point_batch_idx": np.zeros(9, np.int32)}),
@@ -192,8 +196,9 @@ def test_gaussian_charges() -> None:
 )
 def test_errors(message: str, given: dict[str, Any]) -> None:
     r, q, points = crystal()
+    arguments = {"points": points, "positions": r, "charges": q, "cell": CELL, **given}
     with pytest.raises(ValueError, match=".*") as error:
-        mn.electrostatic_potential(points, r, q, CELL, **given)
+        mn.electrostatic_potential(**arguments)
     assert message in str(error.value)
     with pytest.raises(ValueError, match="`points`: expected places .*, got point 0 on atom 3, which `own_atoms`"):
         mn.electrostatic_potential(r[3:5], r, q, CELL)

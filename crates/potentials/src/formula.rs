@@ -82,18 +82,25 @@ madelung_core::kernels! {
         amplitude / r * (near + 0.28022 * exp(-0.40290 * x) + 0.02817 * exp(-0.20162 * x))
     }
 
-    /// Taper 1 − 10x³ + 15x⁴ − 6x⁵, from 1 at x = 0 to 0 at x = 1 with two continuous derivatives: the switch of potentials
-    /// of GROMACS (van der Spoel and van Maaren, J. Chem. Theory Comput. 2, 1 (2006)) and OpenMM.
+    /// Factor of an energy that goes from 1 at r = a to 0 at the `cutoff` b, 1 − y²(c₀ + c₁y + c₂y² + c₃y³). From a = `taper` on
+    /// the taper 1 − 10y³ + 15y⁴ − 6y⁵ with y = (r − a)/(b − a) and two continuous derivatives, the switch of potentials of
+    /// GROMACS (van der Spoel and van Maaren, J. Chem. Theory Comput. 2, 1 (2006)) and OpenMM; or, where `switch` is below the
+    /// cutoff, from a = `switch` on that of CHARMM, (1 − y)²(1 + 2y) with y = (r² − a²)/(b² − a²) (Brooks et al., J. Comput.
+    /// Chem. 4, 187 (1983)).
     #[func]
-    pub fn taper_factor(x: Real) -> Real {
-        1.0 - x * x * x * (10.0 - x * (15.0 - 6.0 * x))
-    }
-
-    /// Switch (1 − z)²(1 + 2z) of z = (r² − a²)/(b² − a²), from 1 at r = a to 0 at r = b: that of CHARMM (Brooks et al., J.
-    /// Comput. Chem. 4, 187 (1983)).
-    #[func]
-    pub fn switch_factor(z: Real) -> Real {
-        (1.0 - z) * (1.0 - z) * (1.0 + 2.0 * z)
+    pub fn end_factor(r: Real, cutoff: Real, taper: Real, switch: Real) -> Real {
+        // Numbers of the call, one of each for all pairs.
+        let of_square = switch < cutoff;
+        let a = if of_square { switch } else { taper };
+        let per_width = 1.0 / (cutoff - a);
+        let per_area = if of_square { per_width / (cutoff + a) } else { 0.0 };
+        let least = if of_square { a * per_area } else { per_width };
+        let c0 = if of_square { 3.0 } else { 0.0 };
+        let c1 = if of_square { -2.0 } else { 10.0 };
+        let c2 = if of_square { 0.0 } else { -15.0 };
+        let c3 = if of_square { 0.0 } else { 6.0 };
+        let y = (r - a) * (least + per_area * r);
+        if r > a { 1.0 - y * y * (c0 + y * (c1 + y * (c2 + y * c3))) } else { 1.0 }
     }
 
     /// Difference of an energy and one that ends at the `cutoff`, from the `value`, the `slope` and the `curvature` there. For

@@ -55,22 +55,13 @@ macro_rules! pair_potential {
             $visibility static $name: $prefix $(($option))? [$($parameter $(: $constraint)?),+]
                 $(of $($amplitude),+)?; Some(&AT);
             use $($formula)::+ as formula;
-            use $crate::formula::taper_factor;
-            use $crate::formula::switch_factor;
+            use $crate::formula::end_factor;
 
-            /// The energy of a pair within the cutoff, tapered from r = `taper` on, or switched off from r = `switch` on;
-            /// none where all amplitudes are 0.
+            /// The energy of a pair within the cutoff, with its factor at the end; none where all amplitudes are 0.
             #[func]
             fn ended(r: Real, cutoff: Real, taper: Real, switch: Real, $($parameter: Real),+) -> Real {
-                let v = formula(r $(, $parameter)+);
-                let per_width = 1.0 / (cutoff - taper);
-                let per_area = 1.0 / (cutoff * cutoff - switch * switch);
-                let kept = if r > taper {
-                    taper_factor((r - taper) * per_width)
-                } else {
-                    if r > switch { switch_factor((r * r - switch * switch) * per_area) } else { 1.0 }
-                };
-                if r < cutoff $(&& r > -(0.0 $(+ abs($amplitude))+))? { v * kept } else { 0.0 }
+                let v = formula(r $(, $parameter)+) * end_factor(r, cutoff, taper, switch);
+                if r < cutoff $(&& r > -(0.0 $(+ abs($amplitude))+))? { v } else { 0.0 }
             }
 
             /// The energy of two types at distances r, with its first and second derivative by r.
@@ -214,9 +205,8 @@ impl PairPotential {
     /// the list, with factors, as `…_exclusions`; and, as `…_at`, that of the energy of two types at distances, with two
     /// derivatives.
     ///
-    /// Energies of pairs end at the `cutoff`. From the distance `taper` or `switch` on they are multiplied by
-    /// [`taper_factor`](crate::formula::taper_factor) or [`switch_factor`](crate::formula::switch_factor); one that is not
-    /// below the cutoff has no effect.
+    /// Energies of pairs end at the `cutoff`, with the factor [`end_factor`](crate::formula::end_factor) from the distance
+    /// `switch` on where that is below the cutoff, else from `taper` on; at the cutoff or beyond: they are cut off.
     ///
     /// # Errors
     /// Those of [`OpBuilder::build`], for kernels not made by [`pair_potential!`](crate::pair_potential).

@@ -6,6 +6,27 @@ use madelung_core::runtime::Kernel;
 use std::sync::Arc;
 
 madelung_core::kernels! {
+    use crate::formula::end_factor;
+    use crate::formula::end_terms;
+
+    /// Shapes of ends at distances: the factor of an energy, and what a slope and a curvature of 1 at the cutoff take off it.
+    #[kernel(interpreted)]
+    fn end_shapes(
+        p: Entry,
+        distance: &[Real; Entry],
+        cutoff: Real,
+        taper: Real,
+        switch: Real,
+        bend: Real,
+        factor: &mut [Real; Entry],
+        of_slope: &mut [Real; Entry],
+        of_curvature: &mut [Real; Entry],
+    ) {
+        factor[p] = end_factor(distance[p], cutoff, taper, switch);
+        of_slope[p] = end_terms(distance[p], cutoff, bend, 0.0, 1.0, 0.0);
+        of_curvature[p] = end_terms(distance[p], cutoff, bend, 0.0, 0.0, 1.0);
+    }
+
     /// Numbers of atoms of each type, from 0 on, in each system.
     #[kernel(interpreted)]
     fn type_counts(
@@ -47,10 +68,10 @@ madelung_core::kernels! {
 }
 
 /// The kernels of this module.
-pub(crate) const KERNELS: [&Kernel; 2] = [&TAIL, &TYPE_COUNTS];
+pub(crate) const KERNELS: [&Kernel; 3] = [&END_SHAPES, &TAIL, &TYPE_COUNTS];
 
 /// The ops `tail`, with energies per atom, and `tail_total`, per system, from integrals (K, K) over types 0 to K − 1, which
-/// `number` lists, and the type of each atom, twice.
+/// `number` lists, and the type of each atom, twice; and `end_shapes`, which such integrals take.
 pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
     let op = |total: &str| {
         let op = Op::new("madelung", &format!("tail{total}"), 1)
@@ -80,5 +101,9 @@ pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
             .saved_gradients(&["positions", "cell", "strain"])
             .build()
     };
-    ["", "_total"].into_iter().map(op).collect()
+    let shapes = Op::new("madelung", "end_shapes", 1).real("distance", &["Entry"]);
+    let shapes = ["cutoff", "taper", "switch", "bend"].iter().fold(shapes, |op, name| op.scalar(name));
+    let shapes =
+        ["factor", "of_slope", "of_curvature"].iter().fold(shapes, |op, name| op.output(name, &["Entry"]));
+    ["", "_total"].into_iter().map(op).chain([shapes.step(&END_SHAPES).build()]).collect()
 }

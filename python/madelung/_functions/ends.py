@@ -108,7 +108,13 @@ def _at(f: Framework, op: str, tables: list[Any], distances: np.ndarray, like: A
     kinds = tables[0].shape[0]
     of_rows = np.indices((kinds, kinds), np.int32).reshape(2, -1).repeat(len(distances), 1)
     rows = f.numbers(np.tile(distances, kinds * kinds), like)
-    found = f.op(f"{op}_at", *tables, rows, *[f.indices(x, like) for x in of_rows])
+    try:
+        found = f.op(f"{op}_at", *tables, rows, *[f.indices(x, like) for x in of_rows])
+    except ValueError as error:
+        if "a finite result" in str(error):
+            reach = f"distances at which energies of all types are numbers, from {distances.min():.4} on"
+            check.refuse("cutoff", reach, "an infinity or NaN there")
+        raise
     return tuple([x.reshape((kinds * kinds, len(distances))) for x in found])
 
 
@@ -123,7 +129,7 @@ def at_end(f: Framework, op: str, tables: list[Any], ends: Ends, like: Any) -> l
     return [*[x.reshape(shape) for x in found], *[f.full(shape, 0.0, like)] * (3 - known)]
 
 
-def _nodes(begin: float, end: float, points: int) -> tuple[np.ndarray, np.ndarray]:
+def nodes(begin: float, end: float, points: int = 32) -> tuple[np.ndarray, np.ndarray]:
     """Points and weights of a quadrature."""
     x, weights = _RULES[points]
     return begin + (end - begin) * x, (end - begin) * weights
@@ -154,24 +160,19 @@ def _integrals(f: Framework, op: str, tables: list[Any], taken: list[Any], ends:
     """`tail_integrals` by a number of points."""
     cutoff, onset, kinds = ends.cutoff, ends.onset, tables[0].shape[0]
     # r = cutoff/t², so that halves of whole powers, from r⁻⁴ down, are polynomials of t.
-    t, weights = _nodes(0.0, 1.0, points)
+    t, weights = nodes(0.0, 1.0, points)
     at, weights = cutoff / t**2, weights * 2.0 * cutoff**3 / t**7
+    total = (_at(f, op, tables, at, like)[0] * f.numbers(weights, like)).sum(1)
     if ends.word in ("taper", "switch"):
-        r, of_r = _nodes(onset, cutoff, points)
-        x = (r - onset) / (cutoff - onset)
-        z = (r**2 - onset**2) / (cutoff**2 - onset**2)
-        lost = x**3 * (10.0 - x * (15.0 - 6.0 * x)) if ends.word == "taper" else z * z * (3.0 - 2.0 * z)
-        at, weights = np.append(at, r), np.append(weights, of_r * r**2 * lost)
-    values = _at(f, op, tables, at, like)[0]
-    total = (values * f.numbers(weights, like)).sum(1).reshape((kinds, kinds))
+        r, of_r = nodes(onset, cutoff, points)
+        factor, _, _ = f.op("end_shapes", f.numbers(r, like), *ends.numbers(), 0.0)
+        total = total + (_at(f, op, tables, r, like)[0] * (1.0 - factor) * f.numbers(of_r * r**2, like)).sum(1)
+    total = total.reshape((kinds, kinds))
     if taken:
-        bend = ends.bend
-        r, of_r = (np.append(*x) for x in zip(_nodes(0.0, bend, points), _nodes(bend, cutoff, points)))
-        w = cutoff - bend
-        y = np.maximum(r - bend, 0.0) / w
-        shapes = [np.ones_like(r), r - cutoff, np.zeros_like(r)]
-        if bend:
-            shapes[1:] = w * (y**3 * (1.0 - 0.5 * y) - 0.5), w * w * (y**3 * (0.25 * y - 1.0 / 3.0) + 1.0 / 12.0)
-        for x, g in zip(taken, shapes):
-            total = total + x * float((of_r * r**2 * g).sum())
+        r, of_r = (np.append(*x) for x in zip(nodes(0.0, ends.bend, points), nodes(ends.bend, cutoff, points)))
+        _, *shapes = f.op("end_shapes", f.numbers(r, like), *ends.numbers(), ends.bend)
+        value, *others = taken
+        total = total + value * (cutoff**3 / 3.0)
+        for x, shape in zip(others, shapes):
+            total = total + x * (shape * f.numbers(of_r * r**2, like)).sum()
     return total

@@ -139,6 +139,9 @@ def electrostatic_potential(
             check.refuse(name, f'None, or `method="{word}"`', check.described(x))
     points = f.reals("points", points, ("M", 3), positions)
     n, m = positions.shape[0], points.shape[0]
+    at = np.asarray(f.untraced(f.value, "points", points))
+    for k in np.flatnonzero(~np.isfinite(at).all(1))[:1]:
+        check.refuse("points", "finite coordinates", f"{at[k].tolist()} of point {k}")
     order, batch = _sorted(f, (batch_idx, point_batch_idx), (n, m), positions)
     back = np.argsort(order).astype(np.int32)
 
@@ -157,9 +160,11 @@ def electrostatic_potential(
         excluded = f.indices(np.stack([back[own[there]], back[n + there]], 1).astype(np.int32), positions)
     zeros = f.numbers(np.zeros(m), positions)
     charges = f.reals("charges", charges, ("N",), positions)
+    check.fits("charges", charges, (n,))
     atoms = both(positions, points)
     if widths is not None:
         widths = f.reals("widths", widths, ("N",), positions)
+        check.fits("widths", widths, (n,))
         least = float(np.min(f.untraced(f.value, "widths", widths), initial=np.inf)) if n else 1.0
         widths = both(widths, f.numbers(np.full(m, _NARROW * least), positions))
     of = arguments(

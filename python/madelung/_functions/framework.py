@@ -483,6 +483,12 @@ class Common:
     def taken(x: Any, rows: Any) -> Any:
         return x[rows]
 
+    @classmethod
+    def of_energies(cls: Any, system: Any, reals: Any, rest: Any, prefactor: float) -> tuple[Any, ...]:
+        """The inputs of an op of energies, as those of `energies`, in their order."""
+        r, h, idx = cls.atoms(system)
+        return *check.inputs(r, system.charges, h), *reals, cls.absent(r), idx, prefactor, *rest
+
     @staticmethod
     def at(x: Any, rows: Any) -> Any:
         return x.take(rows, axis=0, mode="clip")

@@ -23,7 +23,7 @@ from madelung._functions.declare import ARRAYS, FUNCTIONS, Parameter
 from madelung._functions.framework import Common, made_once, with_unit_cells
 from madelung._functions.strains import atomic_virials
 from madelung._neighbors import Neighbors
-from madelung._schema import FULL, SECOND, TANGENT, VALUE
+from madelung._schema import FULL, VALUE
 from madelung.cuda import _neighbors
 from madelung.cuda._arrays import ON_DEVICE, Array, arrays_of, asarray, is_given, part, stream_of
 from madelung.cuda._ops import OPS
@@ -230,7 +230,7 @@ class Cuda(Stream, Common):
 
     def energies(self, op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
         of = OPS[f"{op}_total" if wanted.per_system else op]
-        flat = self._flat(system, reals, rest, wanted.prefactor)
+        flat = self.of_energies(system, reals, rest, wanted.prefactor)
         results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, self.stream, (), *bits))
         if wanted.virial and system.single:
             results[-1] = part(results[-1], 0, (3, 3))
@@ -238,15 +238,15 @@ class Cuda(Stream, Common):
             results.append(atomic_virials(self, op, system, reals, rest, wanted.prefactor))
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _flat(self, system: System, reals: Any, rest: Any, prefactor: float) -> tuple[Any, ...]:
-        """The inputs of an op of energies."""
+    def of_energies(self, system: System, reals: Any, rest: Any, prefactor: float) -> tuple[Any, ...]:
         batch = (self.absent(system.positions), system.batch_idx, prefactor)
         atoms = check.inputs(system.positions, system.charges, system.cell)
         return *atoms, *[self.of_systems(x, system.positions.dtype) for x in reals], *batch, *rest
 
     def energies_along(self, op: str, system: System, reals: Any, rest: Any, prefactor: float, *along: Any) -> Any:
-        of, flat = OPS[op], self._flat(system, reals, rest, prefactor)
-        return of.run((TANGENT, SECOND)[len(along) - 1], flat, self.stream, of.directions(*along))[0]
+        of, flat = OPS[op], self.of_energies(system, reals, rest, prefactor)
+        member, extra = of.tangent(along)
+        return of.run(member, flat, self.stream, extra)[0]
 
     def neighbor_list(self, *given: Any) -> tuple[Array, ...]:
         """See `Framework`; matrices, and lists with a limit for each atom or of some pairs, are made on the host."""

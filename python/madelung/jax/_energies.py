@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from madelung._arguments import Outputs
-from madelung._schema import DIRECT, SECOND, TANGENT, VALUE
+from madelung._schema import DIRECT, VALUE
 from madelung.jax._ops import OPS
 
 
@@ -27,5 +27,5 @@ def energies(name: str, flat: Sequence[Any], outputs: Outputs) -> list[Any]:
 def tangents(name: str, flat: Sequence[Any], along: Sequence[dict[str, Any]]) -> Any:
     """The derivative of the energies of an op along one direction, or along two."""
     family = OPS[name]
-    member = family.members[(TANGENT, SECOND)[len(along) - 1]]
-    return member.bind(flat, family.op.directions(*along), 0)[0]
+    member, extra = family.op.tangent(along)
+    return family.members[member].bind(flat, extra, 0)[0]

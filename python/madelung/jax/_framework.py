@@ -295,7 +295,7 @@ class Jax(Common):
 
     @staticmethod
     def energies(op: str, system: System, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
-        flat = Jax._flat(system, reals, rest, wanted.prefactor)
+        flat = Jax.of_energies(system, reals, rest, wanted.prefactor)
         results = energies(f"{op}_total" if wanted.per_system else op, flat, wanted)
         if wanted.virial and system.single:
             results[-1] = results[-1][0]
@@ -304,14 +304,8 @@ class Jax(Common):
         return results[0] if len(results) == 1 else tuple(results)
 
     @staticmethod
-    def _flat(system: System, reals: Any, rest: Any, prefactor: float) -> tuple[Any, ...]:
-        """The inputs of an op of energies."""
-        r, h, idx = Jax.atoms(system)
-        return *check.inputs(r, system.charges, h), *reals, Jax.absent(r), idx, prefactor, *rest
-
-    @staticmethod
     def energies_along(op: str, system: System, reals: Any, rest: Any, prefactor: float, *along: Any) -> Any:
-        return tangents(op, Jax._flat(system, reals, rest, prefactor), along)
+        return tangents(op, Jax.of_energies(system, reals, rest, prefactor), along)
 
     neighbor_list = classmethod(lists.neighbor_list)
 

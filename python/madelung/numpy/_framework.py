@@ -16,7 +16,7 @@ from madelung._functions.framework import Common, Found, made_once, with_unit_ce
 from madelung._functions.strains import atomic_virials
 from madelung._neighbors import NeighborList as _NeighborList
 from madelung._neighbors import Neighbors
-from madelung._schema import CHECKED, FULL, SECOND, TANGENT, VALUE
+from madelung._schema import CHECKED, FULL, VALUE
 from madelung.numpy._ops import OPS
 
 # The systems of atoms of which none is told apart.
@@ -206,7 +206,7 @@ class Numpy(Common):
     @staticmethod
     def energies(op: str, system: check.Charges, reals: Any, rest: Any, wanted: check.Outputs) -> Any:
         of = OPS[f"{op}_total" if wanted.per_system else op]
-        flat = Numpy._flat(system, reals, rest, wanted.prefactor)
+        flat = Numpy.of_energies(system, reals, rest, wanted.prefactor)
         try:
             results = of.energies(of.wanted(wanted), lambda member, *bits: of.run(member, flat, (), *bits))
         except (ValueError, MemoryError) as error:
@@ -218,15 +218,10 @@ class Numpy(Common):
         return results[0] if len(results) == 1 else tuple(results)
 
     @staticmethod
-    def _flat(system: check.Charges, reals: Any, rest: Any, prefactor: float) -> tuple[Any, ...]:
-        """The inputs of an op of energies."""
-        r, h, idx = Numpy.atoms(system)
-        return *check.inputs(r, system.charges, h), *reals, Numpy.absent(r), idx, prefactor, *rest
-
-    @staticmethod
     def energies_along(op: str, system: check.Charges, reals: Any, rest: Any, prefactor: float, *along: Any) -> Any:
-        of, flat = OPS[op], Numpy._flat(system, reals, rest, prefactor)
-        return of.run((TANGENT, SECOND)[len(along) - 1], flat, of.directions(*along))[0]
+        of, flat = OPS[op], Numpy.of_energies(system, reals, rest, prefactor)
+        member, extra = of.tangent(along)
+        return of.run(member, flat, extra)[0]
 
     neighbor_list = classmethod(lists.neighbor_list)
 

@@ -14,7 +14,7 @@ from torch.autograd import Function
 from torch.autograd import forward_ad as _forward_ad
 
 from madelung._derivative_rules import Call, Tangents, bits
-from madelung._schema import DIRECT, GRADIENT, NEGATIVE, SECOND, TANGENT, VALUE
+from madelung._schema import DIRECT, GRADIENT, NEGATIVE, VALUE
 from madelung.torch import _ops
 from madelung.torch._autograd import Family, _function, _keep, _kept, _transforms_active, kernel_of
 from madelung.torch._lists import MANY, Lists, remember
@@ -80,7 +80,8 @@ class Energies:
     def along(self, flat: Sequence[Any], along: Sequence[dict[str, Any]]) -> torch.Tensor:
         """The derivative of the energies along one direction, or along two."""
         run = self.family.run_public if torch.compiler.is_compiling() else self.family.run
-        (found,) = run((TANGENT, SECOND)[len(along) - 1], flat, self.op.directions(*along), 0)
+        member, extra = self.op.tangent(along)
+        (found,) = run(member, flat, extra, 0)
         return found
 
     def in_graph(self, flat: Sequence[Any], want: int, hybrid: bool) -> tuple[torch.Tensor, ...]:

@@ -168,21 +168,15 @@ class _Mode(Calls):
         want |= by_strain if not of_atoms and _flag("compute_virial", virial) else 0
         hybrid = _flag("hybrid_forces", hybrid)
         unit = prefactor if type(prefactor) is float else check.number("prefactor", prefactor)
-        found = cls.evaluated(e, cls._flat(system, reals, rest, unit), want, hybrid, system.single)
+        found = cls.evaluated(e, cls.of_energies(system, reals, rest, unit), want, hybrid, system.single)
         if not of_atoms:
             return found
         virials = atomic_virials(cls, op, system, reals, rest, unit)
         return (*found, virials) if isinstance(found, tuple) else (found, virials)
 
     @classmethod
-    def _flat(cls, system: System, reals: Any, rest: Any, prefactor: float) -> tuple[Any, ...]:
-        """The inputs of an op of energies."""
-        inputs = check.inputs(system.positions, system.charges, system.lattice)
-        return *inputs, *reals, cls.absent(system.positions), system.atoms, prefactor, *rest
-
-    @classmethod
     def energies_along(cls, op: str, system: System, reals: Any, rest: Any, prefactor: float, *along: Any) -> Any:
-        return ENERGIES[op][0].along(cls._flat(system, reals, rest, prefactor), along)
+        return ENERGIES[op][0].along(cls.of_energies(system, reals, rest, prefactor), along)
 
     @classmethod
     def evaluated(cls, e: Energies, flat: Any, want: int, hybrid: bool, single: bool) -> Any:

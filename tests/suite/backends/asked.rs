@@ -128,9 +128,10 @@ impl Asked<'_> {
         self.has_gradients_by(&maps.collect::<Vec<_>>())
     }
 
-    /// Whether a derivative is a sum of one number over pairs: that by the value at the end of energies.
-    fn adds_equal_terms(&self) -> bool {
-        self.op.name.starts_with("end_terms") && self.has_gradients_by(&["Type"])
+    /// Whether the n-th gradient sums one number over pairs: that by the value at the end of energies.
+    fn adds_equal_terms(&self, n: usize) -> bool {
+        let by = self.question.gradients.get(n).map(|at| self.op.args[*at].name.as_str());
+        self.op.name.starts_with("end_terms") && by == Some("value")
     }
 
     /// Whether rows are bonded terms, which add to atoms that they share.
@@ -197,14 +198,15 @@ impl Worst {
     /// Compares two results; `exact` is the question in f64, for where its own size is not the measure.
     pub(crate) fn note(&mut self, bound: f64, got: &Evaluated, want: &Evaluated, exact: &Asked<'_>) {
         assert_eq!(arrays(got).count(), arrays(want).count());
-        let mut sensitivity = None;
+        let (mut sensitivity, of_values) = (None, got.values.len());
         let entry = self.0.entry((exact.op.name.clone(), exact.question.member)).or_default();
         for (n, (got, want)) in arrays(got).zip(arrays(want)).enumerate() {
             assert_eq!(got.len(), want.len());
             let error = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
             // The sum of n equal terms, one after the other, is wrong by up to n/2 rounding units.
             let unit = if bound == F64_BOUND { f64::EPSILON } else { f64::from(f32::EPSILON) };
-            let terms = if exact.adds_equal_terms() { exact.input.entries() as f64 } else { 0.0 };
+            let is_sum = n.checked_sub(of_values).is_some_and(|n| exact.adds_equal_terms(n));
+            let terms = if is_sum { exact.input.entries() as f64 } else { 0.0 };
             let room = (0.5 * unit * terms / bound).max(1.0);
             let in_units = |scale: f64| if error == 0.0 { 0.0 } else { error / (room * scale) };
             let of_rms = in_units(rms(&want));

@@ -327,7 +327,7 @@ impl Input {
                 (ArgKind::Scalar, _, "prefactor") => Arg::Real(1.7),
                 (ArgKind::Scalar, _, "real") => Arg::Real(1.0),
                 (ArgKind::Scalar, _, "reciprocal") => Arg::Real(0.5),
-                (ArgKind::Scalar, _, "taper") => Arg::Real(TAPER),
+                (ArgKind::Scalar, _, "taper" | "bend") => Arg::Real(TAPER),
                 (ArgKind::Scalar, _, "switch") => Arg::Real(0.5 * (TAPER + CUTOFF)),
                 (kind, _, name) => panic!("{}: what should `{name}` ({kind:?}) be?", op.full_name()),
             })

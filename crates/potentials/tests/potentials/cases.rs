@@ -133,7 +133,7 @@ pub(crate) fn taper(r: f64, from: f64, to: f64) -> f64 {
     if r >= to { 0.0 } else { 1.0 - 10.0 * x.powi(3) + 15.0 * x.powi(4) - 6.0 * x.powi(5) }
 }
 
-/// Where the ends of energies begin; at the cutoff: there is none.
+/// Distances from which energies end; at the cutoff: they are cut off.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends {
     pub(crate) taper: f64,
@@ -167,7 +167,7 @@ impl Ends {
     }
 }
 
-/// What an end takes off: a straight line, or for `bend` > 0 a force switch.
+/// Terms that an end takes off: a straight line, or for `bend` > 0 a force switch.
 pub(crate) fn end_terms(r: f64, to: f64, bend: f64, [value, slope, curvature]: [f64; 3]) -> f64 {
     if bend == 0.0 {
         return value + slope * (r - to);

@@ -140,7 +140,7 @@ fn energies_at_distances() {
     }
 }
 
-/// What ends take off, a straight line and a force switch.
+/// Terms that ends take off, a straight line and a force switch.
 #[test]
 fn terms_of_ends() {
     for bend in [0.0, TAPER] {
