@@ -87,6 +87,7 @@ fn evaluate(
     let beside = vec![0_i32; miller.len()];
     let mesh = Mesh::of_systems(&[([16, 18, 16], 6)]).expect("a mesh");
     let axis = [[0_i32, 1, 0]];
+    let field = array(&[1, 3], &[0.1, -0.2, 0.3]);
     let is_listed = op.arg("excluded").is_none();
     let args: Vec<Arg<'_>> = op
         .args
@@ -96,6 +97,7 @@ fn evaluate(
             "charges" => Arg::Array(charges.view()),
             "cell" => Arg::Array(cell.view()),
             "alpha" => Arg::Array(alpha.view()),
+            "field" => Arg::Array(field.view()),
             "strain" => Arg::Zero,
             "widths" => Arg::Array(widths.view()),
             "background" => Arg::Array(one.view()),
