@@ -872,8 +872,10 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         cell: ArrayLike | None = None, total_charge: ArrayLike = 0.0, *, molecule_idx: ArrayLike | None = None,
         held_atoms: ArrayLike | None = None, held_charges: ArrayLike | None = None,
         initial_charges: ArrayLike | None = None, external_field: ArrayLike | None = None,
-        accuracy: float | None = None, pbc: Any = None, slab_correction: bool = False,
-        method: Literal["ewald", "pme"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        orbital_exponents: ArrayLike | None = None,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, accuracy: float | None = None,
+        pbc: Any = None, slab_correction: bool = False, method: Literal["ewald", "pme"] | None = None,
+        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_virial: bool | Literal["atom"] = False,
     ) -> tuple[Array, ...]:
@@ -904,7 +906,16 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             initial_charges: (N,), charges to start from, as of the step before. None: alike in all atoms of a total
                 charge.
             external_field: uniform electric field, (3,) or (B, 3), in units of energy over charge and length: −Σ qᵢ
-                rᵢ·field is part of the energy. Along periodic axes it depends on which images of the atoms are given.
+                rᵢ·field is part of the energy. Along periodic axes it depends on which images of the atoms are given,
+                but with `orbital_exponents`.
+            orbital_exponents: (N,), α of an orbital exp(−αr²) of each atom, in 1/L²: charge goes from atom to atom as
+                far as their orbitals overlap (QTPIE). With the overlaps S, 1 of an orbital with itself, the
+                electronegativity of atom i is Σⱼ Sᵢⱼ (χᵢ − χⱼ)/Σⱼ Sᵢⱼ over all atoms and images, and a field is among
+                the χ (Chen and Martínez, Chem. Phys. Lett. 463, 288 (2008)). None: χ, wherever atoms are.
+            exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
+                for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
+                None) and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair,
+                in the real and the reciprocal part alike; a pair that is left out may lie on one point.
             accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3),
                 from 1e-14 (1e-5 in float32) to below 1. None: 1e-6, and 1e-5 in float32.
             pbc: (3,) or (B, 3) of bool, the periodic axes of all systems or of each. Left out, an axis is periodic
@@ -944,8 +955,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         """
         return self._read(
             equilibration.qeq, None, positions, electronegativity, hardness, widths, cell, total_charge, (molecule_idx,
-            held_atoms, held_charges, initial_charges), external_field, accuracy, pbc, slab_correction, method,
-            batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+            held_atoms, held_charges, initial_charges), external_field, orbital_exponents, exclusions, accuracy, pbc,
+            slab_correction, method, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
         )
 
     @overload

@@ -108,7 +108,6 @@ def test_widths_are_the_correction() -> None:
     [
         ({"widths": np.zeros(10)}, "`widths`: expected numbers above zero"),
         ({"widths": np.ones(9)}, "`widths`: expected 10 rows"),
-        ({"exclusions": np.array([[0, 1]])}, "`exclusions`: expected None with `widths`"),
         ({"exponent": 6}, "`exponent`: expected 1 with `widths`"),
         (
             {"neighbors": mn.find_neighbors(sizes()[0], 3.0, CELL)},

@@ -80,6 +80,22 @@ def test_forces_and_virials_in_a_field() -> None:
         np.testing.assert_allclose(-slope, analytic.sum(), rtol=0, atol=1e-8 * np.abs(analytic).sum())
 
 
+@pytest.mark.parametrize("cell", [None, CELL], ids=["molecule", "crystal"])
+def test_exclusions(cell: Any) -> None:
+    r, _, widths, chi, eta = atoms(10)
+    pairs, factors = np.array([[0, 1], [3, 2]], np.int32), np.array([0.0, 0.4])
+    matrix = matrix_of(r, widths, cell) + np.diag(eta)
+    for (i, j), factor in zip(pairs, factors):
+        # Of nearest images, as in a molecule.
+        alone = (1.0 - factor) * matrix_of(r[[i, j]], widths[[i, j]], None)[0, 1]
+        matrix[[i, j], [j, i]] -= alone
+    want, lowest = solved(matrix, chi - r @ FIELD)
+    given = {**CONSTRAINED, "accuracy": 1e-13, "energy_reduction": "system", "exclusions": (pairs, factors)}
+    q, energy = mn.qeq(r, chi, eta, widths, cell, TOTALS, **given)
+    np.testing.assert_allclose(q, want, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(energy, lowest, rtol=0, atol=1e-11)
+
+
 def test_derivatives() -> None:
     r, _, widths, chi, eta = atoms(5)
     arrays = [r, chi, eta, TOTALS, HELD_CHARGES, FIELD]

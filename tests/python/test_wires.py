@@ -265,7 +265,6 @@ def test_gaussian_charges_against_direct_sums(sums: Any) -> None:
         ({"cell": None}, "`cell`: expected lattice vectors for the periodic axes"),
         ({"exclusions": np.array([[0, 1], [1, 0]])}, "`exclusions`: expected each pair once"),
         ({"widths": np.array([0.5, -0.5])}, "`widths`: expected numbers above zero"),
-        ({"widths": np.ones(2), "exclusions": np.array([[0, 1]])}, "`exclusions`: expected None with `widths`"),
         ({"exponent": 6}, "`exponent`: expected 1 with slabs and wires"),
         # Of what the call does not use.
         ({"alpha": -1.0}, "`alpha`: expected"),

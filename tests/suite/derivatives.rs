@@ -26,7 +26,18 @@ fn check(what: &str, got: f64, want: f64, scale: f64, bound: f64) {
 
 /// The differentiable arrays of an op.
 fn arrays_of(call: &Call) -> impl Iterator<Item = &'static str> {
-    let all = ["positions", "charges", "cell", "alpha", "factors", "widths", "background", "field"];
+    let all = [
+        "positions",
+        "charges",
+        "cell",
+        "alpha",
+        "factors",
+        "widths",
+        "background",
+        "field",
+        "electronegativity",
+        "exponents",
+    ];
     all.into_iter().filter(|name| call.op.arg(name).is_some())
 }
 
@@ -228,7 +239,7 @@ fn what_is_not_finite_goes_through() {
                     }
                     // Of atoms, of systems; factors are those of pairs of both systems.
                     let sixteenths = match name.as_str() {
-                        "positions" | "charges" | "widths" => ATOMS,
+                        "positions" | "charges" | "widths" | "electronegativity" | "exponents" => ATOMS,
                         "factors" => 0,
                         _ => 8,
                     };

@@ -133,6 +133,9 @@ impl Call {
         let is_open = Array::from(vec![1; systems.len()]);
         let field: Vec<f64> = (0..3 * systems.len()).map(|k| 0.3 - 0.2 * k as f64).collect();
         let field = Array::from_f64(DType::F64, &[systems.len(), 3], &field).expect("shapes fit");
+        // Orbitals that hardly overlap at the cutoff.
+        let exponents: Vec<f64> = (0..given.charges.shape()[0]).map(|i| 1.3 + 0.1 * (i % 4) as f64).collect();
+        let exponents = Array::from_f64(DType::F64, &[exponents.len()], &exponents).expect("shapes fit");
         // Sums of small systems at once: two images along each axis, each wave a line of its own.
         let reach = Array::filled(DType::F64, &[systems.len()], NEAR_CUTOFF);
         let beside = Array::zeros(DType::I32, &[miller.shape()[0]]);
@@ -153,6 +156,8 @@ impl Call {
                 "widths" => Some(widths.try_clone().unwrap()),
                 "background" => Some(background.try_clone().unwrap()),
                 "field" => Some(field.try_clone().unwrap()),
+                "electronegativity" => Some(widths.try_clone().unwrap()),
+                "exponents" => Some(exponents.try_clone().unwrap()),
                 "open_axis" | "wire_axis" => Some(open_axis.try_clone().unwrap()),
                 "is_open" => Some(is_open.try_clone().unwrap()),
                 "cutoff" if op.arg("lines").is_some() => Some(reach.try_clone().unwrap()),

@@ -5,6 +5,7 @@ use madelung_core::cell::Cell;
 use madelung_core::op::{Arg, Constraint, Op};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
+use madelung_neighbors::{ENTRY_FACTORS, excluded_pairs};
 use std::sync::Arc;
 
 /// The distance beyond which Gaussian charges of widths up to σ are points, for a relative error, or to the last digit:
@@ -88,12 +89,45 @@ madelung_core::kernels! {
         let uniform = background_scale[b] * (charge_spread[b] + square * total_charge[b]);
         energy[i] = 0.5 * prefactor * charges[i] * (own + uniform - e);
     }
+
+    /// Pairs that are left out of that list, with their factors f: Eᵢ = −½ qᵢ Σⱼ f qⱼ erfc(r/√(2(σᵢ²+σⱼ²)))/r, over r < r_c.
+    #[kernel(interpreted, fast(positions, charges, strain))]
+    fn gaussian_excluded(
+        i: Atom,
+        positions: &[Vec3; Atom],
+        charges: &[Real; Atom],
+        cell: &[Mat3; System],
+        widths: &[Real; Atom],
+        entry_factors: &[Real; Excluded],
+        strain: &[Zero<Mat3>; System],
+        cutoff: Real,
+        prefactor: Real,
+        atoms: &Batch<Atom, System>,
+        excluded: &Pairs<Atom, Atom, Excluded>,
+        energy: &mut [Real; Atom],
+    ) {
+        let b = atoms.of(i);
+        let square = widths[i] * widths[i];
+        let mut e = 0.0;
+        for (j, shift, p) in excluded.row(i) {
+            let d = positions[j] - positions[i] + shift * cell[b];
+            let r = length(d + d * strain[b]);
+            if r < cutoff {
+                let alpha = 1.0 / sqrt(2.0 * (square + widths[j] * widths[j]));
+                // As above: what a sum of point charges lacks there.
+                e += entry_factors[p] * charges[j] * if r > 0.0 { short_range(r, alpha) } else { -self_term(alpha) };
+            }
+        }
+        energy[i] = -0.5 * prefactor * charges[i] * e;
+    }
 }
 
 /// The kernels of this module.
-pub(crate) const KERNELS: [&Kernel; 3] = [&GAUSSIAN_BACKGROUNDS, &GAUSSIAN_MOMENTS, &GAUSSIAN_ENERGY];
+pub(crate) const KERNELS: [&Kernel; 4] =
+    [&GAUSSIAN_BACKGROUNDS, &GAUSSIAN_MOMENTS, &GAUSSIAN_ENERGY, &GAUSSIAN_EXCLUDED];
 
-/// The ops `gaussian_correction`, with energies per atom, and `gaussian_correction_total`, per system.
+/// The ops `gaussian_correction`, with energies per atom, and `gaussian_correction_total`, per system; as
+/// `gaussian_exclusions` those of pairs that are left out of its list, with their factors.
 pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
     let op = |per_system| {
         let op = charged_in("gaussian_correction", per_system, &[], Constraint::Finite)
@@ -117,7 +151,16 @@ pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
             .step_as(&GAUSSIAN_ENERGY, &[("energy", into)]);
         summed(op, per_system, &["positions", "charges", "cell", "strain", "widths"])
     };
-    [false, true].into_iter().map(op).collect()
+    let of_excluded = |per_system| {
+        let op = charged_in("gaussian_exclusions", per_system, &[], Constraint::OpenCell)
+            .lattice("positions", "cell", "atoms")
+            .real("widths", &["Atom"])
+            .must_be(Constraint::Positive);
+        let op = excluded_pairs(op).scalar("cutoff").must_be(Constraint::Positive);
+        let (op, into) = energies(op, per_system);
+        summed(op.step(&ENTRY_FACTORS).step_as(&GAUSSIAN_EXCLUDED, &[("energy", into)]), per_system, &[])
+    };
+    [op(false), op(true), of_excluded(false), of_excluded(true)].into_iter().collect()
 }
 
 /// A background of a cell that spans no volume.

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod boundaries;
+mod charge_transfer;
 mod declare;
 pub mod direct;
 mod energies;

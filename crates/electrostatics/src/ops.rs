@@ -3,7 +3,7 @@
 use crate::declare::{coincident_charges, energies, exclusions, summed};
 use crate::kernels as k;
 use crate::latent::{self, LATENT};
-use crate::{boundaries, direct, field, gaussians, open, wires};
+use crate::{boundaries, charge_transfer, direct, field, gaussians, open, wires};
 use madelung_core::op::{Arg, Constraint, Linear, Op, OpBuilder, Registry};
 use madelung_core::runtime::Kernel;
 use madelung_core::{Error, Result};
@@ -28,6 +28,7 @@ pub fn all_kernels() -> Vec<&'static Kernel> {
     all.extend(INVERSE_POWER.kernels());
     all.extend([LATENT.real_space, LATENT.green_function, LATENT.reciprocal_space]);
     all.extend(boundaries::KERNELS);
+    all.extend(charge_transfer::KERNELS);
     all.extend(field::KERNELS);
     all.extend(gaussians::KERNELS);
     all.extend(wires::KERNELS);
@@ -49,6 +50,7 @@ pub fn registry() -> &'static Registry {
                 direct::ops(COULOMB.own_energy)?,
                 latent::ops("madelung")?,
                 boundaries::ops()?,
+                charge_transfer::ops()?,
                 field::ops()?,
                 gaussians::ops()?,
                 wires::ops(COULOMB.real_space, COULOMB.exclusions)?,

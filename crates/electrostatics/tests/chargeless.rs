@@ -141,9 +141,12 @@ fn results(op: &Op, system: &System, dtype: DType, form: Form) -> [Vec<f64>; 3] 
     [values, r, q]
 }
 
-/// The ops of charges; latent ones are regular anywhere.
+/// The ops of charges; latent ones are regular anywhere, and atoms without charge take part in charge transfer.
 fn ops() -> impl Iterator<Item = &'static Arc<Op>> {
-    registry().iter().filter(|op| op.arg("charges").is_some() && op.arg("own").is_none())
+    let others = ["own", "electronegativity"];
+    registry()
+        .iter()
+        .filter(move |op| op.arg("charges").is_some() && others.iter().all(|x| op.arg(x).is_none()))
 }
 
 #[test]

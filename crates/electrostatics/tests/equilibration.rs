@@ -324,6 +324,35 @@ fn bad_input() {
     let two = two.with_widths((&atoms.widths).into()).unwrap();
     let charged = settings(&[0.5, 1.0], 1e-6, Sum::Waves);
     assert_eq!(run(&two, &charged), "total_charge: 0 of system 1, which has no atoms, [0.5, 1.0]");
-    let whole = atoms.system(&none).unwrap().excluding(&[[0, 1]], &[0.0]).unwrap();
-    assert!(run(&whole, &given).starts_with("exclusions"));
+}
+
+/// A pair that is left out, and one that is scaled, of nearest images: their parts of the matrix are those of a molecule.
+#[test]
+fn exclusions_are_taken_off_the_matrix() {
+    const PAIRS: [[i32; 2]; 2] = [[0, 1], [3, 2]];
+    let factors = [0.0, 0.4];
+    for (cell, pbc, bound) in [(CELL, CRYSTAL, 1e-11), (LAYER, OPEN, 1e-11)] {
+        let atoms = Atoms::random(21, cell, pbc);
+        let alone = Atoms { pbc: vec![OPEN], ..atoms.clone() }.over_pairs();
+        let taken = |i: usize, j: usize| {
+            let of = PAIRS
+                .iter()
+                .position(|p| [p.map(|x| x as usize), [p[1] as usize, p[0] as usize]].contains(&[i, j]));
+            of.map_or(0.0, |n| (1.0 - factors[n]) * alone[i][j])
+        };
+        let mut matrix = atoms.matrix();
+        for (i, row) in matrix.iter_mut().enumerate() {
+            row[i] += atoms.eta[i];
+            row.iter_mut().enumerate().for_each(|(j, x)| *x -= taken(i, j));
+        }
+        let mut rows = matrix.clone();
+        rows.iter_mut().zip(&atoms.chi).for_each(|(row, chi)| row.extend([1.0, -chi]));
+        rows.push([vec![1.0; ATOMS], vec![0.0, 0.3]].concat());
+        let none = vec![0.0; ATOMS];
+        let system = atoms.system(&none).unwrap().excluding(&PAIRS, &factors).unwrap();
+        let (chi, eta) = ((&atoms.chi).into(), (&atoms.eta).into());
+        let given = settings(&[0.3], 1e-13, Sum::Waves);
+        let found = qeq(&madelung_cpu::context(), &system, &chi, &eta, &given, &Options::default()).unwrap();
+        assert_close_rms(&found.charges.to_f64().unwrap(), &solved(rows)[..ATOMS], bound, 1.0);
+    }
 }

@@ -11,13 +11,15 @@ from madelung import _arguments as check
 from madelung import _native
 from madelung._functions.boundaries import BOUNDARIES, SLAB_CORRECTION
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
+from madelung._functions.exclusions import EXCLUSIONS
 from madelung._functions.fields import of_systems
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import WIDTHS
+from madelung._functions.lists import pairs_of
 from madelung._functions.parameters import ACCURACY, BATCH_IDX, CELL, ENERGY_ERRORS, OUTPUTS, POSITIONS
 from madelung._functions.plans import all_added, evaluated, of_other_atoms, parameters, prepared
 from madelung._functions.segments import segment_sum
-from madelung._functions.sum_arguments import arguments
+from madelung._functions.sum_arguments import NO_LISTS, arguments
 
 
 @function(
@@ -76,11 +78,25 @@ from madelung._functions.sum_arguments import arguments
         "reals",
         text(
             "uniform electric field, (3,) or (B, 3), in units of energy over charge and length: −Σ qᵢ rᵢ·field is part "
-            "of the energy. Along periodic axes it depends on which images of the atoms are given."
+            "of the energy. Along periodic axes it depends on which images of the atoms are given, but with "
+            "`orbital_exponents`."
         ),
         None,
         shape=("B", 3),
     ),
+    Parameter(
+        "orbital_exponents",
+        "reals",
+        text(
+            "(N,), α of an orbital exp(−αr²) of each atom, in 1/L²: charge goes from atom to atom as far as their "
+            "orbitals overlap (QTPIE). With the overlaps S, 1 of an orbital with itself, the electronegativity of atom "
+            "i is Σⱼ Sᵢⱼ (χᵢ − χⱼ)/Σⱼ Sᵢⱼ over all atoms and images, and a field is among the χ (Chen and Martínez, "
+            "Chem. Phys. Lett. 463, 288 (2008)). None: χ, wherever atoms are."
+        ),
+        None,
+        shape=("N",),
+    ),
+    EXCLUSIONS,
     ACCURACY.but(
         text=text(
             "of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from "
@@ -133,6 +149,8 @@ def qeq(
     total_charge: Any,
     constraints: tuple[Any, ...],
     external_field: Any,
+    orbital_exponents: Any,
+    exclusions: Any,
     accuracy: Any,
     pbc: Any,
     slab_correction: Any,
@@ -171,8 +189,20 @@ def qeq(
     if external_field is not None:
         given = _reals(f, "external_field", external_field, ((3,), (system.systems, 3)), system)
         field = of_systems(f, given, system, "external_field")
-        slopes = chi - (positions * f.taken(field, idx)).sum(1)
-    boundary = {"pbc": pbc, "slab_correction": slab_correction}
+    # What is linear in the charges, and no sum of theirs with χ: its op, and inputs before and behind those of all ops.
+    linear = None if field is None else ("uniform_field", (field,), ())
+    if orbital_exponents is not None:
+        exponents = _reals(f, "orbital_exponents", orbital_exponents, sites, system)
+        reach = _reach(_values(f, f.untraced(f.value, "orbital_exponents", exponents)))
+        pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), NO_LISTS, reach)
+        along = f.numbers(np.zeros((system.systems, 3)), like) if field is None else field
+        linear = ("charge_transfer", (chi, exponents, along), (*pairs, reach))
+        chi = 0.0 * chi
+    if linear is not None:
+        op, reals, rest = linear
+        # Of charges of 1 each: energies are their slopes.
+        slopes = chi + f.energies(op, system, reals, rest, f.outputs((1.0, "atom", False, False, False, False)))
+    boundary = {"pbc": pbc, "slab_correction": slab_correction, "exclusions": exclusions}
     coulomb = arguments(positions, ones, cell, batch_idx, **boundary, widths=sigma, accuracy=accuracy)
     on_mesh = method == "pme"
     if method is None and _native.meshes_reach(None if accuracy is None else check.number("accuracy", accuracy)):
@@ -202,16 +232,23 @@ def qeq(
 
     q = f.minimum(minimum, both, slopes, start, arrays)
     terms = [evaluated(*of_other_atoms(*sums, positions, q, lattice, sigma), wanted)]
-    if field is not None:
+    if linear is not None:
+        op, reals, rest = linear
         atoms = f.system(positions, q, lattice, batch_idx)
-        in_field = f.outputs((1.0, reduction, forces, False, virial, False))
-        terms.append(f.energies("uniform_field", atoms, (field,), (), in_field))
+        terms.append(f.energies(op, atoms, reals, rest, f.outputs((1.0, reduction, forces, False, virial, False))))
     energies = all_added(f, terms)
     energies, *others = energies if isinstance(energies, tuple) else (energies,)
     sites = q * (chi + 0.5 * eta * q)
     if reduction == "system":
         sites = segment_sum(f, sites, idx, system.systems)
     return q, energies + sites, *others
+
+
+def _reach(exponents: np.ndarray) -> float:
+    """The distance beyond which orbitals do not overlap, to the last digit: exp(−αr²/2) is 1e-17 there."""
+    if not (exponents > 0.0).all():
+        check.refuse("orbital_exponents", "numbers above zero", float(exponents.min()))
+    return math.sqrt(34.0 * math.log(10.0) / float(np.min(exponents, initial=1e30)))
 
 
 def _start(

@@ -11,7 +11,7 @@ from madelung._functions.framework import Framework
 
 _AXES = range(3)
 # Ops whose energies change where all turns.
-_DIRECTED = ("uniform_field",)
+_DIRECTED = ("uniform_field", "charge_transfer")
 
 
 def atomic_virials(

@@ -32,6 +32,8 @@ class Arguments(NamedTuple):
 
 
 _NAMES = tuple(Arguments.__annotations__)
+# A call without a list.
+NO_LISTS = (None,) * 7 + (False,)
 
 
 def changed(of: Arguments, **others: Any) -> Arguments:
@@ -48,7 +50,7 @@ def arguments(
     pbc: Any = None,
     slab_correction: Any = False,
     slab_height: Any = None,
-    lists: tuple[Any, ...] = (None,) * 7 + (False,),
+    lists: tuple[Any, ...] = NO_LISTS,
     alpha: Any = None,
     cutoff: Any = None,
     k_cutoff: Any = None,

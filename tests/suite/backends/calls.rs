@@ -175,6 +175,8 @@ impl Input {
             ("miller", View::from(miller.as_slice()).to_array().unwrap()),
         ]);
         arrays.insert("widths", widths_of(atoms.atoms(), dtype));
+        arrays.insert("exponents", widths_of(atoms.atoms(), dtype));
+        arrays.insert("electronegativity", widths_of(atoms.atoms(), dtype));
         arrays.insert("background", Array::filled(dtype, &[systems.len()], 0.8));
         let factors = [0.0, 0.3, 1.0, 0.7, 0.5];
         arrays.insert(

@@ -57,9 +57,6 @@ fn method_of(kind: Kind) -> Method {
 /// Refuses what no sum has.
 fn check(request: &Request, edges: &Boundaries) -> Result<()> {
     let given = &request.given;
-    if given.widths && given.exclusions {
-        return Err(Error::argument("exclusions", "None with `widths`", "pairs"));
-    }
     if given.k_cutoff && given.waves {
         return Err(Error::argument("k_cutoff", "it or `miller_indices`", "both"));
     }
@@ -333,10 +330,15 @@ impl Composer<'_> {
         if given.widths {
             let search = (!given.list).then(|| Box::new(Input::ReachOfWidths));
             let far = if given.list { Input::Scalar(UNBOUNDED) } else { Input::ReachOfWidths };
-            let pairs = Input::Pairs(Pairs { search, without: false });
-            let rest = vec![Input::Widths, Input::Numbers(self.edges.factors(Edge::Crystal)), pairs, far];
-            let op = "gaussian_correction".to_string();
-            terms.push(Term { op, atoms: Self::given_atoms(), reals: vec![], rest });
+            let pairs = Input::Pairs(Pairs { search, without: given.exclusions });
+            let mut of_widths = |op: &str, rest| {
+                terms.push(Term { op: op.to_string(), atoms: Self::given_atoms(), reals: vec![], rest });
+            };
+            let background = Input::Numbers(self.edges.factors(Edge::Crystal));
+            of_widths("gaussian_correction", vec![Input::Widths, background, pairs, far.clone()]);
+            if given.exclusions {
+                of_widths("gaussian_exclusions", vec![Input::Widths, Input::Excluded, far]);
+            }
         }
         self.sum(terms, false, has_waves, is_left)
     }

@@ -215,6 +215,14 @@ fn widths_have_a_list_of_their_own() {
             "gaussian_correction: widths, [1.0], search by reach of widths, reach of widths",
         ]
     );
+    let excluding = Given { widths: true, exclusions: true, ..whole() };
+    assert_eq!(
+        lines(&of(&[CRYSTAL], excluding))[2..],
+        [
+            "gaussian_correction: widths, [1.0], list without, 1e30",
+            "gaussian_exclusions: widths, excluded, 1e30",
+        ]
+    );
 }
 
 #[test]
@@ -287,7 +295,6 @@ fn contradictions_name_the_argument() {
     assert_eq!(refused(&Request { law: Law::Power(7), ..crystal(whole()) }), "exponent");
     assert_eq!(refused(&Request { law: Law::Power(6), ..of(&[SLAB], whole()) }), "exponent");
     assert_eq!(refused(&crystal(Given { k_cutoff: true, ..whole() })), "k_cutoff");
-    assert_eq!(refused(&crystal(Given { widths: true, exclusions: true, ..whole() })), "exclusions");
     assert_eq!(refused(&crystal(Given { alpha: false, cutoff: false, ..whole() })), "cutoff");
     assert_eq!(refused(&Request { method: Some(Method::Direct), ..crystal(whole()) }), "neighbors");
     assert_eq!(refused(&Request { law: Law::Power(6), ..of(&[OPEN], whole()) }), "neighbors");
