@@ -39,7 +39,8 @@ pub fn functions() -> Vec<Function> {
             full short_range long_range long_range_k2 self_term background;
         madelung_electrostatics::inverse_power: full short_range long_range long_range_k2 self_term background;
         madelung_potentials::formula:
-            born_mayer buckingham end_factor end_terms lennard_jones mie morse soft_core tang_toennies yukawa zbl;
+            born_mayer buckingham end_factor end_terms lennard_jones mie mixed_dispersion mixed_lennard_jones morse
+            soft_core tang_toennies yukawa zbl;
     }
 }
 

@@ -2802,7 +2802,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 read.
             mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
                 "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
-                "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
+                "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables. Where each atom
+                has parameters of its own, each is a type.
             dispersion: how −C₆/r⁶, C₆ = 4εσ⁶, is summed. None: within the cutoff, as all else. Over all pairs of a
                 crystal and their images: "ewald", over waves, or "pme", on a mesh. C₆ then follows from a rule of
                 `mixing`, "geometric", one sum, or "lorentz-berthelot", seven (see `dispersion_coefficients`). At the
@@ -2930,7 +2931,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 read.
             mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
                 "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
-                "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
+                "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables. Where each atom
+                has parameters of its own, each is a type.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.
@@ -3169,7 +3171,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
                 read.
             mixing: how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up:
                 "lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂);
-                "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.
+                "waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables. Where each atom
+                has parameters of its own, each is a type.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A pair that is left out may lie on one point.

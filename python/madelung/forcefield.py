@@ -52,12 +52,14 @@ _DIMENSIONS: dict[str, dict[str, tuple[int, int]]] = {
     "lennard_jones_pairs": {"epsilon": (1, 0), "sigma": (0, 1)},
 }
 
-# Energies of forces of OpenMM with formulas, as its readers of CHARMM's force fields write them, without blanks.
+# Energies of forces of OpenMM with formulas, as its readers of files of CHARMM and GROMACS write them, without blanks.
 _IMPROPER = "k*(theta-theta0)^2"
 _WRAPPED = "k*min(dtheta,2*pi-dtheta)^2;dtheta=abs(theta-theta0);pi=3.1415926535"
 _NEAR = "4*epsilon*((sigma/r)^12-(sigma/r)^6)"
 _TABLES = "acoef(type1,type2)/r^12-bcoef(type1,type2)/r^6"
 _ROOTS = "(a/r6)^2-b/r6;r6=r^6;a=acoef(type1,type2);b=bcoef(type1,type2)"
+_PRODUCTS = "A1*A2/r^12-C1*C2/r^6"
+_NEAR_POWERS = "-C/r^6+A/r^12"
 
 # Forces of OpenMM that have no energy.
 _WITHOUT_ENERGY = (
@@ -319,8 +321,8 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
     Args:
         system: an `openmm.System` with at most one `NonbondedForce` (without cutoff, or with Ewald's sum, PME or
             LJPME), and any number of harmonic bonds and angles, periodic and Ryckaert–Bellemans torsions; and what
-            readers of CHARMM's force fields make beside them: a `CustomNonbondedForce` of tables of Lennard-Jones
-            potentials, a `CustomBondForce` of 1-4 pairs, a `CustomTorsionForce` of harmonic impropers. With a cutoff
+            readers of files of CHARMM and GROMACS make beside them: a `CustomNonbondedForce` of tables of Lennard-Jones
+            potentials or of products, a `CustomBondForce` of 1-4 pairs, a `CustomTorsionForce` of harmonic impropers. With a cutoff
             bonded atoms are nearest images, as in forces of OpenMM that use periodic boundary conditions; others take
             whole molecules, of which both are the same.
         leave_out: names of forces of the system, `["CMAPTorsionForce"]`, whose energies the field lacks.
@@ -445,14 +447,27 @@ def _impropers(force: Any) -> list[Terms]:
 
 
 def _near_pairs(force: Any) -> list[Terms]:
-    _formula(force, _NEAR)
+    formula = _formula(force, _NEAR, _NEAR_POWERS)
     rows = [force.getBondParameters(k) for k in range(force.getNumBonds())]
-    return [_terms("lennard_jones_pairs", 2, _columns(force, "Bond", rows, "epsilon", "sigma"))]
+    if formula == _NEAR:
+        return [_terms("lennard_jones_pairs", 2, _columns(force, "Bond", rows, "epsilon", "sigma"))]
+    *atoms, a, b = np.array(_columns(force, "Bond", rows, "A", "C")).reshape(-1, 4).T
+    pairs = np.stack(atoms, axis=1).astype(int).tolist()
+    return [_terms("lennard_jones_pairs", 2, [(*of, *x) for of, *x in zip(pairs, *_of_powers(a, b))])]
+
+
+def _of_powers(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """ε and σ of a/r¹² − b/r⁶."""
+    has_both = (a != 0.0) & (b != 0.0)
+    if ((a != 0.0) ^ (b != 0.0)).any():
+        check.refuse("system", "pairs with both terms of Lennard-Jones' potential, or none", "some with one")
+    over, under = np.where(has_both, a, 1.0), np.where(has_both, b, 1.0)
+    return np.where(has_both, b**2 / (4.0 * over), 0.0), np.where(has_both, (over / under) ** (1 / 6), 0.0)
 
 
 def _of_tables(force: Any, of_pairs: dict[str, Any]) -> dict[str, Any]:
     """The fields that a `CustomNonbondedForce` gives in the place of those of the `NonbondedForce`."""
-    formula = _formula(force, _TABLES, _ROOTS)
+    formula = _formula(force, _TABLES, _ROOTS, _PRODUCTS)
     if of_pairs["epsilon"].any() or of_pairs.get("dispersion"):
         check.refuse("system", "Lennard-Jones potentials in one force", "them in a CustomNonbondedForce and another")
     if force.getNumInteractionGroups():
@@ -463,19 +478,23 @@ def _of_tables(force: Any, of_pairs: dict[str, Any]) -> dict[str, Any]:
     excluded = [tuple(sorted(force.getExclusionParticles(k))) for k in range(force.getNumExclusions())]
     if {*excluded} != {tuple(sorted(pair)) for pair in of_pairs["excluded"].tolist()}:
         check.refuse("system", "a CustomNonbondedForce that excludes the pairs of the NonbondedForce", "other pairs")
-    named = {force.getTabulatedFunctionName(k): force.getTabulatedFunction(k) for k in range(2)}
-    k, _, values = named["acoef"].getFunctionParameters()
-    a, b = (np.reshape(x, (k, k)) for x in (values, named["bcoef"].getFunctionParameters()[2]))
-    a = a**2 if formula == _ROOTS else a
-    has_both = (a != 0.0) & (b != 0.0)
-    if ((a != 0.0) ^ (b != 0.0)).any():
-        check.refuse("system", "types with both terms of Lennard-Jones' potential, or none", "some with one")
-    one = np.where(has_both, a, 1.0)
+    rows = [(force.getParticleParameters(i),) for i in range(force.getNumParticles())]
+    if formula == _PRODUCTS:
+        found = np.array(_columns(force, "Particle", rows, "A", "C"))
+        kinds, types = np.unique(found.reshape(-1, 2), axis=0, return_inverse=True)
+        a, b = (np.outer(x, x) for x in kinds.T)
+    else:
+        types = np.array([of for (of,) in _columns(force, "Particle", rows, "type")])
+        named = {force.getTabulatedFunctionName(k): force.getTabulatedFunction(k) for k in range(2)}
+        k, _, values = named["acoef"].getFunctionParameters()
+        a, b = (np.reshape(x, (k, k)) for x in (values, named["bcoef"].getFunctionParameters()[2]))
+        a = a**2 if formula == _ROOTS else a
+    epsilon, sigma = _of_powers(a, b)
     has_switch = cutoff is not None and force.getUseSwitchingFunction()
     return {
-        "types": np.array([force.getParticleParameters(i)[0] for i in range(force.getNumParticles())]).astype(np.int32),
-        "epsilon": np.where(has_both, b**2 / (4.0 * one), 0.0),
-        "sigma": np.where(has_both, (one / np.where(has_both, b, 1.0)) ** (1 / 6), 0.0),
+        "types": types.reshape(-1).astype(np.int32),
+        "epsilon": epsilon,
+        "sigma": sigma,
         "switch": _number(force.getSwitchingDistance()) if has_switch else None,
         "tail": cutoff is not None and force.getUseLongRangeCorrection(),
     }

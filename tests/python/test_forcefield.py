@@ -137,6 +137,60 @@ def test_tails_of_tables_and_virials_of_atoms() -> None:
     assert np.abs(virials.sum(0) - virial).max() < 1e-11 * np.abs(virials).sum(0).max()
 
 
+# Butane and argon with the combination rule of OPLS, geometric means.
+GROMACS = """
+[ defaults ]
+1 3 yes 0.5 0.5
+[ atomtypes ]
+CH3 6 15.035 0.0 A 0.3905 0.7322
+CH2 6 14.027 0.0 A 0.3905 0.4937
+AR 18 39.948 0.0 A 0.3405 0.9977
+[ moleculetype ]
+BUT 3
+[ atoms ]
+1 CH3 1 BUT C1 1 0.10 15.035
+2 CH2 1 BUT C2 1 -0.15 14.027
+3 CH2 1 BUT C3 1 -0.05 14.027
+4 CH3 1 BUT C4 1 0.10 15.035
+[ bonds ]
+1 2 1 0.153 217568
+2 3 1 0.153 217568
+3 4 1 0.153 217568
+[ pairs ]
+1 4 1
+[ angles ]
+1 2 3 1 112.4 527.2
+2 3 4 1 112.4 527.2
+[ dihedrals ]
+1 2 3 4 3 9.279 12.156 -13.120 -3.060 26.240 -31.495
+[ moleculetype ]
+ARG 0
+[ atoms ]
+1 AR 1 ARG AR 1 0.0 39.948
+[ system ]
+butane
+[ molecules ]
+BUT 40
+ARG 5
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"switchDistance": 0.7}])
+def test_files_of_gromacs_with_geometric_means(tmp_path: Path, options: dict[str, Any]) -> None:
+    (tmp_path / "butane.top").write_text(GROMACS)
+    top = app.GromacsTopFile(str(tmp_path / "butane.top"), periodicBoxVectors=np.eye(3).tolist() * unit.nanometer * 2.4)
+    system = top.createSystem(nonbondedMethod=app.PME, nonbondedCutoff=0.9, ewaldErrorTolerance=1e-7, **options)
+    rng = np.random.default_rng(7)
+    places = 0.6 * np.stack(np.meshgrid(*[np.arange(4)] * 3), -1).reshape(-1, 3)[rng.permutation(64)[:45]]
+    chain = np.array([[0.0, 0.0, 0.0], [0.15, 0.02, 0.0], [0.2, 0.16, 0.03], [0.34, 0.2, 0.05]])
+    r = np.concatenate([place + chain for place in places[:40]] + [places[40:]])
+    r += rng.normal(scale=0.01, size=r.shape)
+    expected, by = evaluated(system, r)
+    energy, forces = replace(from_openmm(system), accuracy=1e-7)(r, 2.4 * np.eye(3), compute_forces=True)
+    assert energy[0] == pytest.approx(expected, rel=1e-6)
+    assert np.sqrt(((forces - by) ** 2).mean() / (by**2).mean()) < 1e-5
+
+
 def chains(method: int = 0) -> tuple[Any, np.ndarray, np.ndarray]:
     """OpenMM's system of a charged chain with Ryckaert–Bellemans torsions and exceptions of every kind."""
     rng = np.random.default_rng(3)

@@ -25,6 +25,18 @@ madelung_core::kernels! {
         4.0 * epsilon * (s6 * s6 - s6)
     }
 
+    /// Lennard-Jones, σ in two parts, of which one is 0: an `arithmetic` mean and a `geometric` one.
+    #[func]
+    pub fn mixed_lennard_jones(r: Real, epsilon: Real, arithmetic: Real, geometric: Real) -> Real {
+        lennard_jones(r, epsilon, arithmetic + geometric)
+    }
+
+    /// Dispersion of Lennard-Jones, −4ε(σ/r)⁶, with such a σ.
+    #[func]
+    pub fn mixed_dispersion(r: Real, epsilon: Real, arithmetic: Real, geometric: Real) -> Real {
+        -4.0 * epsilon * pow((arithmetic + geometric) * (1.0 / r), 6)
+    }
+
     /// Mie: C ε[(σ/r)ⁿ − (σ/r)ᵐ] with C = n/(n − m) (n/m)^(m/(n − m)), of depth ε, with `repulsive` n and `attractive` m
     /// (Mie, Ann. Phys. 316, 657 (1903)). n = 12 and m = 6 is the potential of Lennard-Jones.
     #[func]

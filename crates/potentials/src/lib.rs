@@ -50,6 +50,19 @@ pair_potential! {
 }
 
 pair_potential! {
+    /// Lennard-Jones potential of atoms with an ε and a σ each, in the parts of the op `mixing_parts`, of which pairs have
+    /// products and sums: [`formula::mixed_lennard_jones`].
+    pub static LENNARD_JONES_OF_ATOMS: lennard_jones_of_atoms =
+        atoms crate::formula::mixed_lennard_jones[epsilon *, arithmetic +, geometric *] of epsilon;
+}
+
+pair_potential! {
+    /// Its term r⁻⁶ alone: [`formula::mixed_dispersion`].
+    pub static DISPERSION_OF_ATOMS: dispersion_of_atoms(interpreted) =
+        atoms crate::formula::mixed_dispersion[epsilon *, arithmetic +, geometric *] of epsilon;
+}
+
+pair_potential! {
     /// Mie potential: [`formula::mie`].
     pub static MIE: mie =
         crate::formula::mie[epsilon, sigma: Positive, repulsive: Positive, attractive: Positive] of epsilon;
@@ -82,11 +95,13 @@ pair_potential! {
     pub static ZBL: zbl(interpreted) = crate::formula::zbl[amplitude, length: Positive] of amplitude;
 }
 
-const POTENTIALS: [&PairPotential; 10] = [
+const POTENTIALS: [&PairPotential; 12] = [
     &BORN_MAYER,
     &BUCKINGHAM,
+    &DISPERSION_OF_ATOMS,
     &END_TERMS,
     &LENNARD_JONES,
+    &LENNARD_JONES_OF_ATOMS,
     &MIE,
     &MORSE,
     &SOFT_CORE,
@@ -105,7 +120,7 @@ pub fn all_kernels() -> Vec<&'static Kernel> {
 
 /// The ops of this crate, with energies per atom, and, as `…_total`, with energies per system; as `…_exclusions` those of
 /// pairs that are left out of a list, with factors; as `…_at` those of two types at distances; bonded terms as potentials;
-/// `tail`; mixing rules, `mixed_…`; and `bonded_atoms`.
+/// `tail`; mixing rules, `mixed_…` and `mixing_parts`; and `bonded_atoms`.
 pub fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     let declare = || {

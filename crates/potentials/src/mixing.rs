@@ -48,6 +48,25 @@ madelung_core::kernels! {
         pair_sigma[p] = root(sigma[a]) * root(sigma[b]);
     }
 
+    /// Parts of ε and σ of atoms from those of their types, by which those of pairs are products and sums: √ε, of which ε is the product, σ/2, of which
+    /// an arithmetic mean is the sum, and √σ, of which a geometric one is the product. Of the last two one is 0.
+    #[kernel(interpreted)]
+    fn mixing_parts(
+        i: Atom,
+        epsilon: &[Real; Type],
+        sigma: &[Real; Type],
+        is_geometric: i32,
+        types: &Map<Atom, Type>,
+        root_epsilon: &mut [Real; Atom],
+        arithmetic: &mut [Real; Atom],
+        geometric: &mut [Real; Atom],
+    ) {
+        let t = types.of(i);
+        root_epsilon[i] = root(epsilon[t]);
+        arithmetic[i] = if is_geometric == 0 { 0.5 * sigma[t] } else { 0.0 };
+        geometric[i] = if is_geometric == 0 { 0.0 } else { root(sigma[t]) };
+    }
+
     /// Waldman and Hagler: σ⁶ = (σ₁⁶ + σ₂⁶)/2, ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶ (Waldman and Hagler, J. Comput. Chem. 14, 1077 (1993)).
     #[kernel(interpreted)]
     pub(crate) fn waldman_hagler(
@@ -69,10 +88,14 @@ madelung_core::kernels! {
     }
 }
 
-/// The kernels of the rules.
-pub(crate) const KERNELS: [&Kernel; 3] = [&GEOMETRIC, &LORENTZ_BERTHELOT, &WALDMAN_HAGLER];
+/// The rules.
+const RULES: [&Kernel; 3] = [&GEOMETRIC, &LORENTZ_BERTHELOT, &WALDMAN_HAGLER];
 
-/// The ops of the rules, `mixed_…`: ε and σ of pairs (P,) of the types `first` and `second` (P,).
+/// The kernels of this module.
+pub(crate) const KERNELS: [&Kernel; 4] = [&GEOMETRIC, &LORENTZ_BERTHELOT, &MIXING_PARTS, &WALDMAN_HAGLER];
+
+/// The ops of the rules, `mixed_…`: ε and σ of pairs (P,) of the types `first` and `second` (P,); and `mixing_parts`, of
+/// atoms.
 pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
     let op = |kernel: &'static Kernel| {
         Op::new("madelung", &format!("mixed_{}", kernel.name), 1)
@@ -87,5 +110,17 @@ pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
             .step(kernel)
             .build()
     };
-    KERNELS.into_iter().map(op).collect()
+    let parts = Op::new("madelung", "mixing_parts", 1)
+        .real("epsilon", &["Type"])
+        .must_be(Constraint::NotNegative)
+        .real("sigma", &["Type"])
+        .must_be(Constraint::NotNegative)
+        .int_scalar("is_geometric")
+        .map("types", "Atom", "Type")
+        .output("root_epsilon", &["Atom"])
+        .output("arithmetic", &["Atom"])
+        .output("geometric", &["Atom"])
+        .step(&MIXING_PARTS)
+        .build();
+    RULES.into_iter().map(op).chain([parts]).collect()
 }

@@ -23,8 +23,32 @@ use std::sync::Arc;
 /// the time, and a pair takes some four times as long.
 /// A formula behind the word `within` is one of the distance, the cutoff, the number `taper` and the parameters.
 /// The word `of` names parameters, amplitudes: where they are all 0, two atoms have no energy, on one point either.
+///
+/// A formula behind the word `atoms` has parameters (N,) of atoms, each with the operator that makes a pair's of both:
+/// `[root *, half +]`.
 #[macro_export]
 macro_rules! pair_potential {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis static $name:ident: $prefix:ident $(($option:ident))? = atoms $($formula:ident)::+
+            [$($parameter:ident $operator:tt),+ $(,)?] of $($amplitude:ident),+;
+    ) => {
+        $crate::pair_potential! {
+            @sums
+            $(#[$attribute])*
+            $visibility static $name: $prefix $(($option))? [$($parameter),+] of $($amplitude),+; None;
+            [] [] [] [$($parameter: &[Real; Atom],)+] [$($parameter[i] $operator $parameter[j]),+]
+            use $($formula)::+ as formula;
+            use $crate::formula::end_factor;
+
+            /// The energy of a pair within the cutoff, with its factor at the end; none where all amplitudes are 0.
+            #[func]
+            fn ended(r: Real, cutoff: Real, taper: Real, switch: Real, $($parameter: Real),+) -> Real {
+                let v = formula(r $(, $parameter)+) * end_factor(r, cutoff, taper, switch);
+                if r < cutoff && r > -(0.0 $(+ abs($amplitude))+) { v } else { 0.0 }
+            }
+        }
+    };
     (
         $(#[$attribute:meta])*
         $visibility:vis static $name:ident: $prefix:ident $(($option:ident))? = within $($formula:ident)::+
@@ -34,6 +58,9 @@ macro_rules! pair_potential {
             @sums
             $(#[$attribute])*
             $visibility static $name: $prefix $(($option))? [$($parameter),+] of $($amplitude),+; None;
+            [types: &Map<Atom, Type>,] [let mine = types.of(i);] [let theirs = types.of(j);]
+            [$($parameter: &[[Real; Type]; Type],)+]
+            [$(0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine])),+]
             use $($formula)::+ as formula;
 
             /// The energy of a pair within the cutoff; none where all amplitudes are 0.
@@ -54,6 +81,9 @@ macro_rules! pair_potential {
             $(#[$attribute])*
             $visibility static $name: $prefix $(($option))? [$($parameter $(: $constraint)?),+]
                 $(of $($amplitude),+)?; Some(&AT);
+            [types: &Map<Atom, Type>,] [let mine = types.of(i);] [let theirs = types.of(j);]
+            [$($parameter: &[[Real; Type]; Type],)+]
+            [$(0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine])),+]
             use $($formula)::+ as formula;
             use $crate::formula::end_factor;
 
@@ -92,6 +122,7 @@ macro_rules! pair_potential {
         $(#[$attribute:meta])*
         $visibility:vis static $name:ident: $prefix:ident $(($option:ident))?
             [$($parameter:ident $(: $constraint:ident)?),+] $(of $($amplitude:ident),+)?; $at:expr;
+        [$($types:tt)*] [$($of_row:tt)*] [$($of_column:tt)*] [$($declared:tt)+] [$($of_pair:expr),+]
         $($formula:tt)+
     ) => {
         $(#[$attribute])*
@@ -105,27 +136,25 @@ macro_rules! pair_potential {
                     i: Atom,
                     positions: &[Vec3; Atom],
                     cell: &[Mat3; System],
-                    $($parameter: &[[Real; Type]; Type],)+
+                    $($declared)+
                     strain: &[Zero<Mat3>; System],
                     prefactor: Real,
                     cutoff: Real,
                     taper: Real,
                     switch: Real,
                     atoms: &Batch<Atom, System>,
-                    types: &Map<Atom, Type>,
+                    $($types)*
                     pairs: &Pairs<Atom>,
                     energy: &mut [Real; Atom],
                 ) {
                     let b = atoms.of(i);
-                    let mine = types.of(i);
+                    $($of_row)*
                     let mut e = 0.0;
                     for (j, shift) in pairs.row(i) {
                         let d = positions[j] - positions[i] + shift * cell[b];
                         let r = length(d + d * strain[b]);
-                        let theirs = types.of(j);
-                        e += ended(
-                            r, cutoff, taper, switch $(, 0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine]))+
-                        );
+                        $($of_column)*
+                        e += ended(r, cutoff, taper, switch $(, $of_pair)+);
                     }
                     energy[i] = 0.5 * prefactor * e;
                 }
@@ -137,7 +166,7 @@ macro_rules! pair_potential {
                     i: Atom,
                     positions: &[Vec3; Atom],
                     cell: &[Mat3; System],
-                    $($parameter: &[[Real; Type]; Type],)+
+                    $($declared)+
                     entry_factors: &[Real; Excluded],
                     strain: &[Zero<Mat3>; System],
                     prefactor: Real,
@@ -145,22 +174,20 @@ macro_rules! pair_potential {
                     taper: Real,
                     switch: Real,
                     atoms: &Batch<Atom, System>,
-                    types: &Map<Atom, Type>,
+                    $($types)*
                     excluded: &Pairs<Atom, Atom, Excluded>,
                     energy: &mut [Real; Atom],
                 ) {
                     let b = atoms.of(i);
-                    let mine = types.of(i);
+                    $($of_row)*
                     let mut e = 0.0;
                     for (j, shift, p) in excluded.row(i) {
                         let d = positions[j] - positions[i] + shift * cell[b];
                         let r = length(d + d * strain[b]);
-                        let theirs = types.of(j);
+                        $($of_column)*
                         let f = entry_factors[p];
                         if r > -abs(f) {
-                            e += f * ended(
-                                r, cutoff, taper, switch $(, 0.5 * ($parameter[mine][theirs] + $parameter[theirs][mine]))+
-                            );
+                            e += f * ended(r, cutoff, taper, switch $(, $of_pair)+);
                         }
                     }
                     energy[i] = 0.5 * prefactor * e;
@@ -173,6 +200,7 @@ macro_rules! pair_potential {
                     [$(Some($crate::__core::op::Constraint::$constraint),)? None][0],
                 )),+],
                 at: $at,
+                is_of_types: !stringify!($($types)*).is_empty(),
                 kernel: &ENERGIES,
                 exclusions: &EXCLUSIONS,
                 explain: |_, args| {
@@ -190,6 +218,8 @@ pub struct PairPotential {
     pub name: &'static str,
     /// The parameters, real (K, K) arrays over the types of two atoms, with conditions on them.
     pub parameters: &'static [(&'static str, Option<Constraint>)],
+    /// Whether the parameters are those of types; else they are those of atoms, (N,).
+    pub is_of_types: bool,
     /// The energy of two types at distances, where it is defined without a cutoff.
     pub at: Option<&'static Kernel>,
     /// The sum over pairs.
@@ -248,10 +278,11 @@ impl PairPotential {
         Ok(ops)
     }
 
-    /// An op with the tables of the parameters.
+    /// An op with the parameters.
     fn tables(&self, op: OpBuilder) -> OpBuilder {
+        let shape: &[&str] = if self.is_of_types { &["Type", "Type"] } else { &["Atom"] };
         self.parameters.iter().fold(op, |op, (name, constraint)| {
-            let op = op.real(name, &["Type", "Type"]);
+            let op = op.real(name, shape);
             if let Some(constraint) = constraint { op.must_be(*constraint) } else { op }
         })
     }
@@ -269,8 +300,8 @@ impl PairPotential {
             .force()
             .batch("atoms", "Atom", "System")
             .scalar("prefactor")
-            .must_be(Constraint::Finite)
-            .map("types", "Atom", "Type");
+            .must_be(Constraint::Finite);
+        let op = if self.is_of_types { op.map("types", "Atom", "Type") } else { op };
         let op = if are_excluded {
             excluded_pairs(op)
         } else {
@@ -294,18 +325,22 @@ pub fn coincident(args: &[Arg<'_>], parameters: &[&str], amplitudes: &[&str]) ->
     let at = args.iter().position(|arg| arg.structure().is_some_and(|s| s.as_pairs().is_some()))?;
     let pairs = args[at].structure()?.as_pairs()?;
     let factor = pair_factors(&args[at + 1..]);
-    let types = args.iter().filter_map(Arg::structure).find_map(|s| s.array(SlotArray::MapOf).ok()?)?;
-    let types = types.to_i32("types").ok()?;
-    // Tables follow the positions and the cell.
-    let tables = parameters.iter().zip(&args[2..]).filter_map(|(name, arg)| match arg {
-        Arg::Array(table) if amplitudes.contains(name) => Some((table.shape()[0], table.to_f64().ok()?)),
+    // Parameters follow the positions and the cell.
+    let given = parameters.iter().zip(&args[2..]).filter_map(|(name, arg)| match arg {
+        Arg::Array(x) if amplitudes.contains(name) => Some((x.shape().len(), x.shape()[0], x.to_f64().ok()?)),
         _ => None,
     });
-    let tables: Vec<_> = tables.collect();
+    let given: Vec<_> = given.collect();
+    let map = args.iter().filter_map(Arg::structure).find_map(|s| s.array(SlotArray::MapOf).ok()?);
+    let types = map.and_then(|of| of.to_i32("types").ok().map(|of| of.into_owned()));
     coincident_atoms(args, pairs, |p, i, j| {
-        let (a, b) = (types[i] as usize, types[j] as usize);
-        factor(p) != 0.0
-            && (tables.is_empty()
-                || tables.iter().any(|(n, table)| table[n * a + b] + table[n * b + a] != 0.0))
+        let has_energy = |(axes, n, x): &(usize, usize, Vec<f64>)| match (&types, axes) {
+            (Some(types), 2) => {
+                let (a, b) = (types[i] as usize, types[j] as usize);
+                x[n * a + b] + x[n * b + a] != 0.0
+            }
+            _ => x[i] * x[j] != 0.0,
+        };
+        factor(p) != 0.0 && (given.is_empty() || given.iter().any(has_energy))
     })
 }

@@ -62,13 +62,12 @@ def long_range(
     f: Framework,
     given: tuple[Any, ...],
     mixing: str,
-    per_type: tuple[Any, Any],
-    types: Any,
+    per_atom: tuple[Any, Any],
     atoms: tuple[Any, Any, Any, Any],
     others: tuple[Any, Any, Any],
     outputs: tuple[Any, ...],
 ) -> list[Any]:
-    """Results of the sums of −C₆/r⁶ over all pairs that are not left out: `per_type` are ε and σ of types, `atoms`
+    """Results of the sums of −C₆/r⁶ over all pairs that are not left out: `per_atom` are ε and σ, `atoms`
     positions, cell, axes and batch, `others` the cutoff, lists and exclusions of the call."""
     method, accuracy, alpha, mesh = given
     positions, cell, pbc, batch_idx = atoms
@@ -78,7 +77,7 @@ def long_range(
         return []
     if pbc is not None and f.is_readable(pbc) and not np.asarray(f.value("pbc", pbc)).all():
         check.refuse("pbc", "all axes periodic with `dispersion`", np.asarray(f.value("pbc", pbc)).tolist())
-    epsilon, sigma = (f.taken(x, types) for x in per_type)
+    epsilon, sigma = per_atom
     if mixing == "geometric":
         sets = [(2.0 * root_of(epsilon) * sigma**3, 1.0)]
     else:

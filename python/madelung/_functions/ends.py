@@ -72,6 +72,11 @@ class Ends(NamedTuple):
         return self.cutoff, taper, switch
 
     @property
+    def takes_off(self) -> bool:
+        """Whether it takes something off energies, in the place of a factor."""
+        return self.word not in ("taper", "switch", "cut")
+
+    @property
     def bend(self) -> float:
         """Distance at which a force switch begins; 0 for shifts."""
         return self.onset if self.word == "force-switch" else 0.0
@@ -122,9 +127,9 @@ def at_end(f: Framework, op: str, tables: list[Any], ends: Ends, like: Any) -> l
     """Value, slope and curvature of the energy of two types at the cutoff, (K, K) each, of which the end takes what it
     makes 0; none where it takes nothing off."""
     shape = tuple(tables[0].shape)
-    known = {"shift": 1, "force-shift": 2, "force-switch": 3}.get(ends.word, 0)
-    if not known:
+    if not ends.takes_off:
         return []
+    known = {"shift": 1, "force-shift": 2, "force-switch": 3}[ends.word]
     found = _at(f, op, tables, np.array([ends.cutoff]), like)[:known]
     return [*[x.reshape(shape) for x in found], *[f.full(shape, 0.0, like)] * (3 - known)]
 

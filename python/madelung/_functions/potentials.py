@@ -41,13 +41,16 @@ _EXCLUSIONS = EXCLUSIONS.but(
 )
 # Depth and length of a type, which mixing rules take.
 _MIXED = ("epsilon", "sigma")
+# Rules of which pairs have products and sums.
+_OF_ATOMS = ("lorentz-berthelot", "geometric")
 _MIXING = Parameter(
     "mixing",
     "word",
     text(
         "how ε and σ of two types follow from those of each, which are then given as (K,), from 0 up: "
         '"lorentz-berthelot", σ = (σ₁ + σ₂)/2 and ε = √(ε₁ε₂); "geometric", σ = √(σ₁σ₂) and ε = √(ε₁ε₂); '
-        '"waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables.'
+        '"waldman-hagler", σ⁶ = (σ₁⁶ + σ₂⁶)/2 and ε = √(ε₁ε₂) σ₁³σ₂³/σ⁶. None: they are tables. Where each atom has '
+        "parameters of its own, each is a type."
     ),
     None,
     words=("lorentz-berthelot", "geometric", "waldman-hagler"),
@@ -91,15 +94,21 @@ def pair_potential(name: str, said: str, disperses: bool = False, **parameters: 
         tables, others = dict(zip(parameters, others)), others[len(parameters) :]
         cutoff, cell, given, *rules, exclusions, lists, pbc, batch_idx, (prefactor, reduction, forces, virial) = others
         far = method_of(rules[1], rules[0], cell) if disperses else None
+        mixing = next(iter(rules), None)
+        if mixing is not None:
+            check.word("mixing", mixing, _MIXING.words)
         outputs = (prefactor, reduction, forces, False, virial, False)
         wanted = f.outputs(outputs)
         lattice = f.no_cell(positions) if cell is None else cell
         system = f.system(positions, check.NO_CHARGES, lattice, batch_idx)
         reach = f.distance("cutoff", reach_given(cutoff))
         ends = ends_of(f, given, reach, cell, pbc)
-        mixing = next(iter(rules), None)
-        mixed = _tables(f, tables, None if mixing is None else check.word("mixing", mixing, _MIXING.words), system)
+        # Means of parameters of atoms, where nothing else needs those of all pairs of types.
+        is_of_atoms = disperses and mixing in _OF_ATOMS and not ends.takes_off and not ends.has_tail
         kinds = f.integers("types", types, (positions.shape[0],))
+        op = f"{name}_of_atoms" if is_of_atoms else name
+        own = _parts(f, tables, mixing, kinds, system) if is_of_atoms else _tables(f, tables, mixing, system)
+        lead = () if is_of_atoms else (kinds,)
         atoms = (positions, cell, pbc, batch_idx)
         excluded = excluded_pairs(f, system, atoms, exclusions)
         pairs = without(f, pairs_of(f, system, atoms, lists, reach), excluded)
@@ -124,9 +133,9 @@ def pair_potential(name: str, said: str, disperses: bool = False, **parameters: 
             for name, given, numbers, by in terms:
                 is_constant = name == "end_terms" and ends.word == "shift"
                 results, into = results_of(by, is_constant), constants if is_constant else found
-                into.append(f.energies(name, system, tuple(given), (kinds, *pairs, *numbers), results))
+                into.append(f.energies(name, system, tuple(given), (*lead, *pairs, *numbers), results))
                 if scaled is not None:
-                    of_excluded = (kinds, *scaled, *numbers)
+                    of_excluded = (*lead, *scaled, *numbers)
                     into.append(f.energies(f"{name}_exclusions", system, tuple(given), of_excluded, results))
             if ends.has_tail:
                 beyond = tail_integrals(f, op, tables, taken, ends, system.positions)
@@ -134,14 +143,17 @@ def pair_potential(name: str, said: str, disperses: bool = False, **parameters: 
                 found.append(f.energies("tail", system, (beyond,), (kinds, kinds, types), results_of(sign)))
             return found
 
-        found = within(name, mixed)
+        found = within(op, own)
         if far is not None:
-            # What the sum over all pairs has within the cutoff, too, is taken off: −C₆/r⁶ is Buckingham's potential.
-            c6 = 4.0 * mixed[0] * mixed[1] ** 6
-            one = f.full(c6.shape, 1.0, system.positions)
-            found += within("buckingham", [0.0 * c6, one, c6], -1.0)
-            per_type = tuple([f.reals(x, tables[x], ("K",), system.positions) for x in _MIXED])
-            found += long_range(f, rules[1], mixing, per_type, kinds, atoms, (reach, lists, exclusions), outputs)
+            # What the sum over all pairs has within the cutoff, too, is taken off.
+            if is_of_atoms:
+                found += within("dispersion_of_atoms", own, -1.0)
+            else:
+                # −C₆/r⁶ is Buckingham's potential.
+                c6 = 4.0 * own[0] * own[1] ** 6
+                found += within("buckingham", [0.0 * c6, f.full(c6.shape, 1.0, system.positions), c6], -1.0)
+            per_atom = [f.taken(f.reals(x, tables[x], ("K",), system.positions), kinds) for x in _MIXED]
+            found += long_range(f, rules[1], mixing, tuple(per_atom), atoms, (reach, lists, exclusions), outputs)
         total = all_added(f, found)
         if not constants:
             return total
@@ -184,6 +196,14 @@ def pair_potential(name: str, said: str, disperses: bool = False, **parameters: 
         op=name,
         raises=ENERGY_ERRORS,
     )(body)
+
+
+def _parts(f: Framework, given: dict[str, Any], mixing: str, types: Any, system: Any) -> list[Any]:
+    """√ε of each atom and the parts of its σ, of which pairs have products and sums."""
+    epsilon, sigma = (f.reals(x, given[x], ("K",), system.positions) for x in _MIXED)
+    check.fits("epsilon", epsilon, ("K",))
+    check.fits("sigma", sigma, (epsilon.shape[0],))
+    return list(f.op("mixing_parts", epsilon, sigma, int(mixing == "geometric"), types))
 
 
 def _tables(f: Framework, given: dict[str, Any], mixing: str | None, system: Any) -> list[Any]:

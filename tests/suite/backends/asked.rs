@@ -20,7 +20,7 @@ pub(crate) const F32_BOUND: f64 = 1e-5;
 
 /// Ops whose kernels one macro makes, and which differ in a formula: where questions take long, the first stands for the
 /// others.
-const OF_ONE_MACRO: [&[&str]; 4] = [
+const OF_ONE_MACRO: [&[&str]; 5] = [
     &[
         "lennard_jones",
         "born_mayer",
@@ -32,6 +32,7 @@ const OF_ONE_MACRO: [&[&str]; 4] = [
         "yukawa",
         "zbl",
     ],
+    &["lennard_jones_of_atoms", "dispersion_of_atoms"],
     &["harmonic_bonds", "lennard_jones_pairs", "morse_bonds"],
     &["harmonic_angles", "cosine_angles"],
     &["periodic_dihedrals", "harmonic_impropers", "ryckaert_bellemans"],

@@ -74,6 +74,8 @@ pub(crate) struct Input {
     /// Arrays of types alone, and of bonded terms.
     of_types: BTreeMap<&'static str, Array>,
     of_terms: BTreeMap<&'static str, Array>,
+    /// Parameters of atoms.
+    of_atoms: BTreeMap<&'static str, Array>,
     /// The atoms of bonded terms at each place, and their systems.
     terms: [Map<'static>; 4],
     of_systems: Map<'static>,
@@ -206,6 +208,10 @@ impl Input {
         }
         let real = |x: &[f64]| Array::from_f64(dtype, &[x.len()], x).expect("a shape that fits");
         let of_types = OF_TYPES.map(|(name, about)| (name, real(&[about, about + 0.5]))).into();
+        let of_atoms = [("epsilon", 0.8), ("arithmetic", 0.5), ("geometric", 0.3)];
+        let each =
+            |about: f64| (0..atoms.atoms()).map(|i| about + 0.1 * (i % 4) as f64).collect::<Vec<f64>>();
+        let of_atoms = of_atoms.map(|(name, about)| (name, real(&each(about)))).into();
         // Any four atoms of a system, one after the other, and the same from the other side.
         let chains = (0..systems.len()).flat_map(|b| {
             let members: Vec<i32> = atoms.members(b).map(|i| i as i32).collect();
@@ -244,6 +250,7 @@ impl Input {
             arrays,
             of_types,
             of_terms,
+            of_atoms,
             terms,
             of_systems,
             atoms,
@@ -278,6 +285,7 @@ impl Input {
             arrays: all(&self.arrays),
             of_types: all(&self.of_types),
             of_terms: all(&self.of_terms),
+            of_atoms: all(&self.of_atoms),
             terms: self.terms.clone(),
             of_systems: self.of_systems.clone(),
             atoms: self.atoms.clone(),
@@ -294,8 +302,9 @@ impl Input {
     fn array(&self, op: &Op, name: &str) -> Option<&Array> {
         let has = |map: &str| op.args.iter().any(|a| a.name == map);
         let own = match () {
-            () if has("first") && !has("distance") => self.of_types.get(name),
+            () if (has("first") && !has("distance")) || has("is_geometric") => self.of_types.get(name),
             () if has("a") => self.of_terms.get(name),
+            () if has("arithmetic") => self.of_atoms.get(name),
             () => None,
         };
         own.or_else(|| self.arrays.get(name))
@@ -325,6 +334,7 @@ impl Input {
                 (ArgKind::Mesh { .. }, ..) => Arg::Structure(&self.mesh),
                 (ArgKind::IntScalar, _, "images_1" | "images_2" | "images_3") => Arg::Int(2),
                 (ArgKind::IntScalar, _, "width") => Arg::Int(4),
+                (ArgKind::IntScalar, _, "is_geometric") => Arg::Int(0),
                 (ArgKind::Scalar, _, "cutoff") => Arg::Real(CUTOFF),
                 (ArgKind::Scalar, _, "prefactor") => Arg::Real(1.7),
                 (ArgKind::Scalar, _, "real") => Arg::Real(1.0),

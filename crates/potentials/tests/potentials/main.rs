@@ -7,6 +7,7 @@ mod common;
 mod derivatives;
 mod exclusions;
 mod mixing;
+mod of_atoms;
 mod tail;
 
 use cases::{CASES, CUT, CUTOFF, Case, Ends, Given, SWITCHED, TAPER, TAPERED, case, end_terms, ops};
