@@ -322,9 +322,9 @@ def from_openmm(system: Any, leave_out: Collection[str] = ()) -> ForceField:
         system: an `openmm.System` with at most one `NonbondedForce` (without cutoff, or with Ewald's sum, PME or
             LJPME), and any number of harmonic bonds and angles, periodic and Ryckaert–Bellemans torsions; and what
             readers of files of CHARMM and GROMACS make beside them: a `CustomNonbondedForce` of tables of Lennard-Jones
-            potentials or of products, a `CustomBondForce` of 1-4 pairs, a `CustomTorsionForce` of harmonic impropers. With a cutoff
-            bonded atoms are nearest images, as in forces of OpenMM that use periodic boundary conditions; others take
-            whole molecules, of which both are the same.
+            potentials or of products, a `CustomBondForce` of 1-4 pairs, a `CustomTorsionForce` of harmonic impropers.
+            With a cutoff bonded atoms are nearest images, as in forces of OpenMM that use periodic boundary conditions;
+            others take whole molecules, of which both are the same.
         leave_out: names of forces of the system, `["CMAPTorsionForce"]`, whose energies the field lacks.
 
     Returns:
