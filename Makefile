@@ -11,6 +11,9 @@
 #   make test-middle  graphs of madelung.torch on a PyTorch in between (5 GB, into .venv-middle)
 #   make test-versions  the same on every other minor release in between, one after the other (5 GB at a time)
 #   make lint      formatting, lints, and the rules of docs/design.md that tools/house.py checks
+#   make c         the C interface (libmadelung, madelung.h, files of pkg-config and CMake) into PREFIX (target/c), and the
+#                  example in C by it
+#   make header    writes crates/c/include/madelung.h from crates/c/src, by cbindgen
 #   make functions writes the public functions of every namespace from python/madelung/_functions, and their page
 #   make bench     benchmarks
 #   make gpu-bundle  BUNDLE (target/gpu-bundle): a folder that tests and measures the library on an x86-64 Linux machine
@@ -52,8 +55,10 @@ PYTHON_SOURCES := python/madelung tests/python tests/data benches/python example
 MEMCHECK := valgrind --quiet --error-exitcode=1
 CALLS ?= 1000000
 BUNDLE ?= $(TARGET)/gpu-bundle
+PREFIX ?= $(TARGET)/c
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
-.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions lint functions bench gpu-bundle sanitize fuzz clean
+.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions lint c header functions bench gpu-bundle sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
@@ -115,6 +120,23 @@ lint: $(VENV)/.ruff
 	$(PYTHON) tools/house.py
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
+
+# Of the shared library the names of the interface alone are to be seen; its soname has the major version.
+c:
+	$(CARGO) rustc --locked --release --package madelung-c --crate-type cdylib -- -C link-arg=-Wl,-soname,libmadelung.so.0
+	$(CARGO) rustc --locked --release --package madelung-c --crate-type staticlib
+	mkdir -p $(PREFIX)/include $(PREFIX)/lib/pkgconfig $(PREFIX)/lib/cmake/madelung
+	install -m 644 crates/c/include/madelung.h $(PREFIX)/include
+	install -m 644 $(TARGET)/release/libmadelung.a $(PREFIX)/lib
+	install -m 755 $(TARGET)/release/libmadelung.so $(PREFIX)/lib/libmadelung.so.0
+	ln -sf libmadelung.so.0 $(PREFIX)/lib/libmadelung.so
+	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' crates/c/madelung.pc.in > $(PREFIX)/lib/pkgconfig/madelung.pc
+	install -m 644 crates/c/madelungConfig.cmake $(PREFIX)/lib/cmake/madelung
+	$(CC) -std=c99 -Wall -Wextra -Werror -O2 examples/c/rock_salt.c -I $(PREFIX)/include -L $(PREFIX)/lib -Wl,-rpath,$(abspath $(PREFIX))/lib -lmadelung -lm -o $(TARGET)/rock_salt
+	$(TARGET)/rock_salt
+
+header:
+	MADELUNG_WRITE_HEADER=1 $(CARGO) test --locked --release --package madelung-c --test engine header
 
 functions: $(VENV)/.module
 	$(BIN)/python tools/functions.py

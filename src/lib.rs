@@ -153,8 +153,8 @@ pub mod electrostatics {
 /// Short-range pair potentials between atoms of types: their ops, and the formulas that kernels of other crates may use.
 pub mod potentials {
     pub use madelung_potentials::{
-        BORN_MAYER, BUCKINGHAM, LENNARD_JONES, MIE, MORSE, PairPotential, SOFT_CORE, TANG_TOENNIES, YUKAWA,
-        ZBL, formula, pair_potential, registry,
+        BORN_MAYER, BUCKINGHAM, DISPERSION_OF_ATOMS, END_TERMS, LENNARD_JONES, LENNARD_JONES_OF_ATOMS, MIE,
+        MORSE, PairPotential, SOFT_CORE, TANG_TOENNIES, YUKAWA, ZBL, formula, pair_potential, registry,
     };
 }
 

@@ -35,6 +35,7 @@ ARROWS = {
     "bridge": "core",
     "bridge-torch": "bridge core cpu cuda",
     "bridge-jax": "bridge core cpu cuda",
+    "c": "bridge madelung",
     "python": "madelung core cuda neighbors electrostatics potentials bridge bridge-torch bridge-jax",
 }
 

@@ -1,0 +1,460 @@
+/* Madelung: energies, forces and virials of charged particles, in C99 and C++.
+ *
+ * Written by cbindgen from crates/c/src. Lengths are in any unit L, charges in any unit, energies in charge^2/L times
+ * `prefactor`; rows of cells are lattice vectors. A call gives MADELUNG_OK, or a status whose reason
+ * `madelung_last_error` says. Handles may be used in any thread, by one at a time; contexts by several.
+ */
+
+#ifndef MADELUNG_H
+#define MADELUNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * Each pair is there from both sides.
+ */
+#define MADELUNG_FULL 0
+
+/**
+ * Each pair is there once.
+ */
+#define MADELUNG_HALF 1
+
+/**
+ * The end of a pair's energy: the taper 1 − 10x³ + 15x⁴ − 6x⁵ from `onset` to the cutoff.
+ */
+#define MADELUNG_TAPER 0
+
+/**
+ * CHARMM's switch, from `onset` to the cutoff.
+ */
+#define MADELUNG_SWITCH 1
+
+/**
+ * No end: energies are cut off.
+ */
+#define MADELUNG_CUT 2
+
+/**
+ * The call did what was asked.
+ */
+#define MADELUNG_OK 0
+
+/**
+ * An argument does not fit; the reason begins with its name.
+ */
+#define MADELUNG_ARGUMENT 1
+
+/**
+ * A valid call that this build or machine does not support.
+ */
+#define MADELUNG_UNSUPPORTED 2
+
+/**
+ * Memory ran out.
+ */
+#define MADELUNG_MEMORY 3
+
+/**
+ * A fault of the library.
+ */
+#define MADELUNG_INTERNAL 4
+
+/**
+ * The version of the library: 10000 major + 100 minor + patch. Of one major version, headers of older minor ones fit.
+ */
+#define MADELUNG_VERSION 100
+
+/**
+ * Ewald's sum, over waves.
+ */
+#define MADELUNG_EWALD 0
+
+/**
+ * Ewald's sum on a mesh (smooth particle mesh Ewald).
+ */
+#define MADELUNG_PME 1
+
+/**
+ * All pairs of an open system; or those within `cutoff`, with charges damped by `alpha` where it is not 0.
+ */
+#define MADELUNG_COULOMB 2
+
+/**
+ * The damped shifted force sum of `alpha` and `cutoff`.
+ */
+#define MADELUNG_DSF 3
+
+/**
+ * The real-space part of Ewald's sum, within `cutoff`.
+ */
+#define MADELUNG_REAL_SPACE 4
+
+/**
+ * The reciprocal part of Ewald's sum, over waves up to `k_cutoff`.
+ */
+#define MADELUNG_RECIPROCAL_SPACE 5
+
+/**
+ * float.
+ */
+#define MADELUNG_F32 2
+
+/**
+ * double.
+ */
+#define MADELUNG_F64 3
+
+/**
+ * int32_t.
+ */
+#define MADELUNG_I32 4
+
+/**
+ * int64_t.
+ */
+#define MADELUNG_I64 5
+
+/**
+ * Arrays of a call's results.
+ */
+typedef struct madelung_arrays madelung_arrays;
+
+/**
+ * The threads that calls may use.
+ */
+typedef struct madelung_context madelung_context;
+
+/**
+ * A neighbour list, which holds no pointer of its caller's.
+ */
+typedef struct madelung_list madelung_list;
+
+/**
+ * An array in the memory of the process, its elements one after the other, the last axis the fastest.
+ */
+typedef struct madelung_array {
+  /**
+   * One of MADELUNG_F32, ….
+   */
+  int32_t dtype;
+  /**
+   * The number of axes.
+   */
+  int32_t axes;
+  /**
+   * Lengths of the axes.
+   */
+  const int64_t *shape;
+  /**
+   * The first element; null, of a tensor behind the op's own: zeros.
+   */
+  const void *data;
+} madelung_array;
+
+/**
+ * A number among the arguments of an op.
+ */
+typedef union madelung_number {
+  /**
+   * An integer.
+   */
+  int64_t integer;
+  /**
+   * A real.
+   */
+  double real;
+} madelung_number;
+
+/**
+ * Charged particles. Fields that are 0 or null are left out.
+ */
+typedef struct madelung_system {
+  /**
+   * sizeof(madelung_system).
+   */
+  uint32_t size;
+  /**
+   * 1: `periodic` says which axes are periodic; 0: all where there is a cell, none without.
+   */
+  int32_t has_periodic;
+  /**
+   * The number of atoms, N.
+   */
+  int64_t atoms;
+  /**
+   * Positions (N, 3).
+   */
+  const double *positions;
+  /**
+   * Charges (N).
+   */
+  const double *charges;
+  /**
+   * Lattice vectors (3, 3), rows; null: no axis is periodic.
+   */
+  const double *cell;
+  /**
+   * Which axes are periodic, 0 or 1 each.
+   */
+  int32_t periodic[3];
+  /**
+   * Widths of Gaussian charges (N); null: points.
+   */
+  const double *widths;
+  /**
+   * The number of excluded pairs, P.
+   */
+  int64_t exclusions;
+  /**
+   * Their atoms (P, 2).
+   */
+  const int32_t *excluded;
+  /**
+   * Factors of their energies (P); null: 0, they are left out.
+   */
+  const double *factors;
+} madelung_system;
+
+/**
+ * Arrays for results; what is null is not wanted.
+ */
+typedef struct madelung_results {
+  /**
+   * sizeof(madelung_results).
+   */
+  uint32_t size;
+  /**
+   * 1: results are added to what the arrays hold; 0: they are written.
+   */
+  int32_t adds;
+  /**
+   * The energy (1).
+   */
+  double *energy;
+  /**
+   * Energies of atoms (N), a pair's energy split half and half.
+   */
+  double *energies;
+  /**
+   * Forces −∂E/∂r (N, 3).
+   */
+  double *forces;
+  /**
+   * Site potentials ∂E/∂q (N).
+   */
+  double *charge_gradients;
+  /**
+   * Virial −∂E/∂ε (3, 3).
+   */
+  double *virial;
+} madelung_results;
+
+/**
+ * A sum and its parameters; those that are 0 are chosen for the accuracy.
+ */
+typedef struct madelung_sum {
+  /**
+   * sizeof(madelung_sum).
+   */
+  uint32_t size;
+  /**
+   * One of MADELUNG_EWALD, ….
+   */
+  int32_t kind;
+  /**
+   * Target for the RMS force error, in units of q²_rms/(V/N)^(2/3); 0: 1e-6.
+   */
+  double accuracy;
+  /**
+   * Splitting parameter, in 1/L.
+   */
+  double alpha;
+  /**
+   * Radius of the sum over pairs, in L.
+   */
+  double cutoff;
+  /**
+   * Radius of the sum over waves, in radians per L.
+   */
+  double k_cutoff;
+  /**
+   * Nodes of a mesh along the lattice vectors.
+   */
+  int32_t mesh[3];
+  /**
+   * Order of its splines.
+   */
+  int32_t spline_order;
+  /**
+   * The factor of energies and all that follows from them: 14.3996454784 for eV and Å; 0: 1.
+   */
+  double prefactor;
+} madelung_sum;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * All ops in JSON: their arguments, outputs, inputs of calls and members, as `madelung_call` takes them. The text is the
+ * library's; null where it cannot be made, with a reason.
+ */
+const char *madelung_ops(void);
+
+/**
+ * A member of an op by its name in `madelung_ops`, `madelung.ewald_summation_v1` or one of its derivatives: `tensors` and
+ * `numbers` are the op's inputs of these kinds in their order, `behind` the tensors that follow them (cotangents, tangents),
+ * zero where there is no data; bit n of `wanted` asks for the gradient by the n-th differentiable argument. Results are
+ * freed by `madelung_arrays_free`.
+ *
+ * Handles are handles of this library, and pointers are valid for what they are said to hold.
+ */
+int32_t madelung_call(const struct madelung_context *context,
+                      const char *member,
+                      const struct madelung_array *tensors,
+                      int64_t tensor_count,
+                      const union madelung_number *numbers,
+                      int64_t number_count,
+                      const struct madelung_array *behind,
+                      int64_t behind_count,
+                      uint64_t wanted,
+                      struct madelung_arrays **results);
+
+/**
+ * The number of arrays of a call's results.
+ *
+ * `arrays` is a handle.
+ */
+int64_t madelung_arrays_count(const struct madelung_arrays *arrays);
+
+/**
+ * Array n of a call's results, in memory that is freed with them.
+ *
+ * `arrays` is a handle, and `into` is valid for writing.
+ */
+int32_t madelung_arrays_get(struct madelung_arrays *arrays, int64_t n, struct madelung_array *into);
+
+/**
+ * Frees the results of a call; null is nothing.
+ *
+ * `arrays` is null, or a handle that is not used any more.
+ */
+void madelung_arrays_free(struct madelung_arrays *arrays);
+
+/**
+ * A context whose calls use so many threads at most, 0: all that there are. It is freed by `madelung_context_free`.
+ *
+ * `context` is valid for writing a pointer.
+ */
+int32_t madelung_context_new(int32_t threads,
+                             struct madelung_context **context);
+
+/**
+ * Frees a context; null is nothing.
+ *
+ * `context` is null, or a handle that no call uses any more.
+ */
+void madelung_context_free(struct madelung_context *context);
+
+/**
+ * A list of the pairs of atoms (N, 3) that are closer than the cutoff, in the form in which sums are fastest. `cell`: (3, 3),
+ * or null; `periodic`: (3), or null for all axes where there is a cell.
+ *
+ * Pointers are valid for what they are said to hold.
+ */
+int32_t madelung_list_find(const struct madelung_context *context,
+                           int64_t atoms,
+                           const double *positions,
+                           const double *cell,
+                           const int32_t *periodic,
+                           double cutoff,
+                           struct madelung_list **list);
+
+/**
+ * A list from its rows: the entries of atom i are `first`[i] to `first`[i + 1], `others` their second atoms and `shifts` their
+ * images (…, 3), in lattice vectors; null: none is moved. `kind`: MADELUNG_FULL or MADELUNG_HALF. Arrays are copied.
+ *
+ * Pointers are valid for what they are said to hold: `first` for atoms + 1 numbers, the others for as many entries as its
+ * last one.
+ */
+int32_t madelung_list_from_rows(int64_t atoms,
+                                const int64_t *first,
+                                const int32_t *others,
+                                const int32_t *shifts,
+                                int32_t kind,
+                                struct madelung_list **list);
+
+/**
+ * The number of pairs of a list, each from both sides in a full one.
+ *
+ * `list` is a handle, and `pairs` is valid for writing a number.
+ */
+int32_t madelung_list_pairs(const struct madelung_list *list, int64_t *pairs);
+
+/**
+ * Frees a list; null is nothing.
+ *
+ * `list` is null, or a handle that no call uses any more.
+ */
+void madelung_list_free(struct madelung_list *list);
+
+/**
+ * The energy of a pair potential, "lennard_jones", "born_mayer", …, and what else there are arrays for; charges, widths and
+ * exclusions of the system are not looked at. `types`: (N), from 0 to below `kinds`; `tables`: the parameters of the
+ * potential in their order, (kinds, kinds) each, of which the mean of both elements counts; `end`: MADELUNG_TAPER, …, with an
+ * `onset` of 0 for nine tenths of the cutoff.
+ *
+ * Handles are handles of this library, and pointers are valid for what they are said to hold.
+ */
+int32_t madelung_pair_potential(const struct madelung_context *context,
+                                const struct madelung_system *system,
+                                const struct madelung_list *list,
+                                const char *name,
+                                const int32_t *types,
+                                int64_t kinds,
+                                const double *const *tables,
+                                int64_t parameters,
+                                double cutoff,
+                                int32_t end,
+                                double onset,
+                                const struct madelung_results *results);
+
+/**
+ * The reason of the last call of this thread that failed, in UTF-8; empty where none has. It is the thread's until its next
+ * call fails.
+ */
+const char *madelung_last_error(void);
+
+/**
+ * The version of the library, as `MADELUNG_VERSION` is that of the header.
+ */
+uint32_t madelung_version(void);
+
+/**
+ * The energy of charges, and what else there are arrays for. `list`: a list that reaches as far as the cutoff or further; null:
+ * pairs are searched for.
+ *
+ * Handles are handles of this library, and pointers of the structs are valid for what they are said to hold.
+ */
+int32_t madelung_energies(const struct madelung_context *context,
+                          const struct madelung_system *system,
+                          const struct madelung_list *list,
+                          const struct madelung_sum *sum,
+                          const struct madelung_results *results);
+
+/**
+ * Chooses the parameters of MADELUNG_EWALD or MADELUNG_PME that are 0, for its accuracy; those of a system that is no lattice
+ * stay.
+ *
+ * Pointers of the system are valid for what they are said to hold, and `sum` for writing.
+ */
+int32_t madelung_choose(const struct madelung_system *system,
+                        struct madelung_sum *sum);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* MADELUNG_H */

@@ -1,0 +1,136 @@
+//! Neighbour lists.
+#![allow(unsafe_code, reason = "exported names; memory is that of `memory`")]
+
+use crate::context::{context_of, madelung_context};
+use crate::memory::{array, give, handle, size, take};
+use crate::status::status;
+use madelung::batch::Batch;
+use madelung::neighbors::Options;
+use madelung::op::Structure;
+use madelung::pairs::{Kind, Neighbors, PairList};
+use madelung::{Error, Result, find_neighbors};
+
+/// A neighbour list, which holds no pointer of its caller's.
+pub struct madelung_list(Neighbors<'static>);
+
+impl madelung_list {
+    pub(crate) fn structure(&self) -> &dyn Structure {
+        &self.0
+    }
+}
+
+/// Each pair is there from both sides.
+pub const MADELUNG_FULL: i32 = 0;
+/// Each pair is there once.
+pub const MADELUNG_HALF: i32 = 1;
+
+/// The cell and periodic axes of a system, three by three.
+pub(crate) fn axes(cell: Option<&[f64]>, periodic: Option<[i32; 3]>) -> Result<([[f64; 3]; 3], [bool; 3])> {
+    let mut rows = [[0.0; 3]; 3];
+    if let Some(cell) = cell {
+        rows.as_flattened_mut().copy_from_slice(cell);
+    }
+    if let Some(bad) = periodic.and_then(|axes| axes.into_iter().find(|x| ![0, 1].contains(x))) {
+        return Err(Error::argument("periodic", "0 or 1 for each axis", bad.to_string()));
+    }
+    Ok((rows, periodic.map_or([cell.is_some(); 3], |axes| axes.map(|x| x == 1))))
+}
+
+/// A list of the pairs of atoms (N, 3) that are closer than the cutoff, in the form in which sums are fastest. `cell`: (3, 3),
+/// or null; `periodic`: (3), or null for all axes where there is a cell.
+///
+/// Pointers are valid for what they are said to hold.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madelung_list_find(
+    context: *const madelung_context,
+    atoms: i64,
+    positions: *const f64,
+    cell: *const f64,
+    periodic: *const i32,
+    cutoff: f64,
+    list: *mut *mut madelung_list,
+) -> i32 {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let (context, n) = (unsafe { context_of(context) }?, size("atoms", atoms)?);
+        // SAFETY: the caller's promise, as for the next two.
+        let positions = unsafe { array("positions", positions, 3 * n as i64) }?;
+        let cell = (!cell.is_null()).then(|| unsafe { array("cell", cell, 9) }).transpose()?;
+        let periodic =
+            (!periodic.is_null()).then(|| unsafe { array("periodic", periodic, 3) }).transpose()?;
+        let (rows, axes) = axes(cell, periodic.map(|x| [x[0], x[1], x[2]]))?;
+        let batch = Batch::single(n)?;
+        let found = find_neighbors(
+            positions.as_chunks::<3>().0,
+            cutoff,
+            Some(&[rows]),
+            Some(&[axes]),
+            &batch,
+            &Options::full(),
+            &context.threads(),
+        )?;
+        // SAFETY: the caller's promise.
+        unsafe { give("list", list, madelung_list(found)) }
+    })
+}
+
+/// A list from its rows: the entries of atom i are `first`[i] to `first`[i + 1], `others` their second atoms and `shifts` their
+/// images (…, 3), in lattice vectors; null: none is moved. `kind`: MADELUNG_FULL or MADELUNG_HALF. Arrays are copied.
+///
+/// Pointers are valid for what they are said to hold: `first` for atoms + 1 numbers, the others for as many entries as its
+/// last one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madelung_list_from_rows(
+    atoms: i64,
+    first: *const i64,
+    others: *const i32,
+    shifts: *const i32,
+    kind: i32,
+    list: *mut *mut madelung_list,
+) -> i32 {
+    status(|| {
+        let n = size("atoms", atoms)?;
+        // SAFETY: the caller's promise, as for those behind it.
+        let first = unsafe { array("first", first, n as i64 + 1) }?;
+        let entries = *first.last().expect("one at least");
+        let others = unsafe { array("others", others, entries) }?;
+        let shifts = match shifts.is_null() {
+            true => vec![[0; 3]; others.len()],
+            false => unsafe { array("shifts", shifts, 3 * entries) }?.as_chunks().0.to_vec(),
+        };
+        let kind = match kind {
+            MADELUNG_FULL => Kind::Full,
+            MADELUNG_HALF => Kind::Half,
+            other => {
+                return Err(Error::argument("kind", "MADELUNG_FULL or MADELUNG_HALF", other.to_string()));
+            }
+        };
+        let made = PairList::from_csr(first.to_vec(), others.to_vec(), shifts, n, kind)?;
+        // SAFETY: the caller's promise.
+        unsafe { give("list", list, madelung_list(Neighbors::Rows(made.into_owned()))) }
+    })
+}
+
+/// The number of pairs of a list, each from both sides in a full one.
+///
+/// `list` is a handle, and `pairs` is valid for writing a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madelung_list_pairs(list: *const madelung_list, pairs: *mut i64) -> i32 {
+    status(|| {
+        // SAFETY: the caller's promise, as for the next one.
+        let found = unsafe { handle("list", list) }?.0.len();
+        let place = unsafe { pairs.as_mut() }
+            .ok_or_else(|| Error::argument("pairs", "a place for a number", "a null pointer"))?;
+        *place = found as i64;
+        Ok(())
+    })
+}
+
+/// Frees a list; null is nothing.
+///
+/// `list` is null, or a handle that no call uses any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madelung_list_free(list: *mut madelung_list) {
+    // SAFETY: the caller's promise.
+    unsafe { take(list) };
+}

@@ -1,0 +1,117 @@
+//! Pair potentials.
+#![allow(unsafe_code, reason = "exported names; memory is that of `memory`")]
+
+use crate::context::{context_of, madelung_context};
+use crate::list::{axes, madelung_list};
+use crate::memory::{array, handle, of_size, size, text};
+use crate::status::status;
+use crate::types::{madelung_results, madelung_system};
+use madelung::array::{Array, DType, View};
+use madelung::batch::Batch;
+use madelung::map::Map;
+use madelung::op::{Arg, Cotangent, Request};
+use madelung::potentials::registry;
+use madelung::{Energies, Error, Result};
+
+/// The end of a pair's energy: the taper 1 − 10x³ + 15x⁴ − 6x⁵ from `onset` to the cutoff.
+pub const MADELUNG_TAPER: i32 = 0;
+/// CHARMM's switch, from `onset` to the cutoff.
+pub const MADELUNG_SWITCH: i32 = 1;
+/// No end: energies are cut off.
+pub const MADELUNG_CUT: i32 = 2;
+
+/// The energy of a pair potential, "lennard_jones", "born_mayer", …, and what else there are arrays for; charges, widths and
+/// exclusions of the system are not looked at. `types`: (N), from 0 to below `kinds`; `tables`: the parameters of the
+/// potential in their order, (kinds, kinds) each, of which the mean of both elements counts; `end`: MADELUNG_TAPER, …, with an
+/// `onset` of 0 for nine tenths of the cutoff.
+///
+/// Handles are handles of this library, and pointers are valid for what they are said to hold.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madelung_pair_potential(
+    context: *const madelung_context,
+    system: *const madelung_system,
+    list: *const madelung_list,
+    name: *const std::ffi::c_char,
+    types: *const i32,
+    kinds: i64,
+    tables: *const *const f64,
+    parameters: i64,
+    cutoff: f64,
+    end: i32,
+    onset: f64,
+    results: *const madelung_results,
+) -> i32 {
+    status(|| {
+        // SAFETY: the caller's promise, as for all that follow.
+        let context = unsafe { context_of(context) }?;
+        let (name, given) = unsafe { (text("name", name)?, of_size("system", system)?) };
+        let (results, list) = unsafe { (of_size("results", results)?, handle("list", list)?) };
+        let (n, k) = (size("atoms", given.atoms)?, size("kinds", kinds)?);
+        let unknown =
+            || Error::argument("name", "the name of a pair potential, `lennard_jones`", format!("`{name}`"));
+        let op = registry().get(name).filter(|op| op.arg("types").is_some()).ok_or_else(unknown)?;
+        let positions = unsafe { array("positions", given.positions, 3 * given.atoms) }?;
+        let cell = (!given.cell.is_null()).then(|| unsafe { array("cell", given.cell, 9) }).transpose()?;
+        let (rows, _) = axes(cell, (given.has_periodic != 0).then_some(given.periodic))?;
+        let types = unsafe { array("types", types, given.atoms) }?;
+        let each = unsafe { array("tables", tables, parameters) }?;
+        let square = kinds
+            .checked_mul(kinds)
+            .ok_or_else(|| Error::argument("kinds", "a number of types", kinds.to_string()))?;
+        let each: Vec<Array> = each
+            .iter()
+            .map(|table| Array::from_f64(DType::F64, &[k, k], unsafe { array("tables", *table, square) }?))
+            .collect::<Result<_>>()?;
+        // Behind the positions and the cell, before the strain.
+        let wanted = op.arg("strain").expect("an argument of pair potentials") - 2;
+        if each.len() != wanted {
+            let names: Vec<&str> = op.args[2..2 + wanted].iter().map(|arg| arg.name.as_str()).collect();
+            let expected = format!("{wanted} tables: {}", names.join(", "));
+            return Err(Error::argument("parameters", expected, each.len().to_string()));
+        }
+        let onset = if onset == 0.0 { 0.9 * cutoff } else { onset };
+        let (taper, switch) = match end {
+            MADELUNG_TAPER => (onset, cutoff),
+            MADELUNG_SWITCH => (cutoff, onset),
+            MADELUNG_CUT => (cutoff, cutoff),
+            other => {
+                return Err(Error::argument("end", "MADELUNG_TAPER, _SWITCH or _CUT", other.to_string()));
+            }
+        };
+        if !(onset > 0.0 && onset < cutoff) {
+            return Err(Error::argument("onset", "a distance below the cutoff", onset.to_string()));
+        }
+        let (batch, map) = (Batch::single(n)?, Map::new(types, k)?);
+        let r: View<'_> = positions.as_chunks::<3>().0.into();
+        let rows = Array::from_f64(DType::F64, &[1, 3, 3], rows.as_flattened())?;
+        let mut args = vec![Arg::Array(r), Arg::Array(rows.view())];
+        args.extend(each.iter().map(|table| Arg::Array(table.view())));
+        args.extend([Arg::Zero, Arg::Structure(&batch), Arg::Real(1.0), Arg::Structure(&map)]);
+        args.extend([
+            Arg::Structure(list.structure()),
+            Arg::Real(cutoff),
+            Arg::Real(taper),
+            Arg::Real(switch),
+        ]);
+        let strain = op.arg("strain").expect("as above");
+        let options = results.options(1.0);
+        let by: Vec<usize> = [(options.compute_forces, 0), (options.compute_virial, strain)]
+            .into_iter()
+            .filter_map(|(on, n)| on.then_some(n))
+            .collect();
+        let cotangents = [Some(Cotangent::Uniform(-1.0))];
+        let request = Request {
+            values: true,
+            cotangents: if by.is_empty() { &[] } else { &cotangents },
+            gradients: &by,
+            ..Request::default()
+        };
+        let found = op.evaluate(&context, &args, &request)?;
+        let mut gradients = found.gradients.into_iter();
+        let forces = options.compute_forces.then(|| gradients.next()).flatten();
+        let virial = options.compute_virial.then(|| gradients.next()).flatten();
+        let energies = found.values.into_iter().next().expect("an output");
+        let charge_gradients = options.compute_charge_gradients.then(|| Array::zeros(DType::F64, &[n]));
+        unsafe { results.fill(&Energies { energies, forces, charge_gradients, virial }) }
+    })
+}

@@ -1,0 +1,326 @@
+/* A program of an engine: sums, lists and potentials against what is known of them, and errors. */
+#include "madelung.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EDGE 4
+#define ATOMS (EDGE * EDGE * EDGE)
+
+static int faults = 0;
+
+static void expect(int truth, const char *what)
+{
+    if (!truth) {
+        ++faults;
+        printf("not so: %s (%s)\n", what, madelung_last_error());
+    }
+}
+
+static void near(double got, double want, double bound, const char *what)
+{
+    if (!(fabs(got - want) <= bound)) {
+        ++faults;
+        printf("%s: %.15g, not %.15g\n", what, got, want);
+    }
+}
+
+/* Rock salt, neighbours one length apart; `by` moves atoms. */
+static double positions[3 * ATOMS], charges[ATOMS], cell[9];
+
+static void crystal(double by)
+{
+    int i, j, k, n = 0;
+    for (i = 0; i < EDGE; ++i)
+        for (j = 0; j < EDGE; ++j)
+            for (k = 0; k < EDGE; ++k, ++n) {
+                positions[3 * n] = i + by * sin(3.0 * n);
+                positions[3 * n + 1] = j + by * sin(5.0 * n);
+                positions[3 * n + 2] = k + by * sin(7.0 * n);
+                charges[n] = (i + j + k) % 2 ? -1.0 : 1.0;
+            }
+    memset(cell, 0, sizeof cell);
+    for (i = 0; i < 3; ++i)
+        cell[4 * i] = EDGE;
+}
+
+static madelung_system system_of(void)
+{
+    madelung_system of;
+    memset(&of, 0, sizeof of);
+    of.size = sizeof of;
+    of.atoms = ATOMS;
+    of.positions = positions;
+    of.charges = charges;
+    of.cell = cell;
+    return of;
+}
+
+static madelung_sum sum_of(int32_t kind)
+{
+    madelung_sum of;
+    memset(&of, 0, sizeof of);
+    of.size = sizeof of;
+    of.kind = kind;
+    of.accuracy = 1e-10;
+    return of;
+}
+
+static madelung_results nothing(void)
+{
+    madelung_results of;
+    memset(&of, 0, sizeof of);
+    of.size = sizeof of;
+    return of;
+}
+
+/* Madelung's constant of rock salt, and sums of a displaced crystal against each other. */
+static void sums(const madelung_context *context)
+{
+    double energy, other, energies[ATOMS], forces[3 * ATOMS], more[3 * ATOMS], potentials[ATOMS], virial[9], total = 0.0;
+    madelung_system system = system_of();
+    madelung_sum waves = sum_of(MADELUNG_EWALD), mesh = sum_of(MADELUNG_PME), part;
+    madelung_results results = nothing();
+    madelung_list *list = NULL;
+    int i;
+
+    crystal(0.0);
+    results.energy = &energy;
+    results.energies = energies;
+    results.forces = forces;
+    results.charge_gradients = potentials;
+    results.virial = virial;
+    expect(!madelung_energies(context, &system, NULL, &waves, &results), "Ewald's sum");
+    near(energy, -1.7475645946331821906 * ATOMS / 2, 1e-9 * ATOMS, "Madelung's constant");
+    near(energies[5], energy / ATOMS, 1e-9, "the energy of an atom");
+    near(forces[7], 0.0, 1e-9, "a force of a crystal");
+    near(potentials[0], 2.0 * energies[0], 1e-9, "a site potential");
+    near(virial[0] + virial[4] + virial[8], energy, 1e-7, "Clausius' virial");
+
+    crystal(0.1);
+    expect(!madelung_choose(&system, &mesh), "parameters of a mesh");
+    expect(mesh.alpha > 0.0 && mesh.cutoff > 0.0 && mesh.mesh[0] > 0 && mesh.spline_order > 0, "all of them");
+    expect(!madelung_list_find(context, ATOMS, positions, cell, NULL, mesh.cutoff, &list), "a list");
+    expect(!madelung_energies(context, &system, NULL, &waves, &results), "a displaced crystal");
+    results.energy = &other;
+    results.forces = more;
+    expect(!madelung_energies(context, &system, list, &mesh, &results), "the sum on a mesh");
+    near(other, energy, 1e-7, "both sums");
+    for (i = 0; i < 3 * ATOMS; ++i)
+        near(more[i], forces[i], 1e-7, "a force of both sums");
+
+    /* The parts add up in the caller's arrays. */
+    expect(!madelung_choose(&system, &waves), "parameters of waves");
+    madelung_list_free(list);
+    expect(!madelung_list_find(context, ATOMS, positions, cell, NULL, waves.cutoff, &list), "a list");
+    memset(more, 0, sizeof more);
+    other = 0.0;
+    results.adds = 1;
+    results.energies = results.charge_gradients = results.virial = NULL;
+    part = waves;
+    part.kind = MADELUNG_REAL_SPACE;
+    expect(!madelung_energies(context, &system, list, &part, &results), "the real-space part");
+    part.kind = MADELUNG_RECIPROCAL_SPACE;
+    expect(!madelung_energies(context, &system, NULL, &part, &results), "the reciprocal part");
+    near(other, energy, 1e-9, "both parts");
+    for (i = 0; i < 3 * ATOMS; ++i)
+        total += fabs(more[i] - forces[i]);
+    near(total, 0.0, 1e-8, "forces of both parts");
+    madelung_list_free(list);
+}
+
+/* Two charges in the open, a pair of which is scaled. */
+static void molecules(const madelung_context *context)
+{
+    double r[6] = {0.0, 0.0, 0.0, 2.0, 0.0, 0.0}, q[2] = {1.0, -1.0}, energy, factor = 0.5, width[2] = {0.5, 0.5};
+    int32_t pair[2] = {0, 1};
+    madelung_system system;
+    madelung_sum sum = sum_of(MADELUNG_COULOMB);
+    madelung_results results = nothing();
+
+    memset(&system, 0, sizeof system);
+    system.size = sizeof system;
+    system.atoms = 2;
+    system.positions = r;
+    system.charges = q;
+    results.energy = &energy;
+    sum.prefactor = 3.0;
+    expect(!madelung_energies(context, &system, NULL, &sum, &results), "a molecule");
+    near(energy, -1.5, 1e-14, "its energy");
+    sum = sum_of(MADELUNG_EWALD);
+    system.exclusions = 1;
+    system.excluded = pair;
+    system.factors = &factor;
+    expect(!madelung_energies(context, &system, NULL, &sum, &results), "a scaled pair");
+    near(energy, -0.25, 1e-13, "its energy");
+    system.exclusions = 0;
+    system.widths = width;
+    expect(!madelung_energies(context, &system, NULL, &sum, &results), "Gaussian charges");
+    near(energy, -0.5 * erf(2.0) + 2.0 / sqrt(acos(-1.0)), 1e-13, "their energy");
+}
+
+/* Two atoms of two types, from rows of the caller's own. */
+static void potentials(const madelung_context *context)
+{
+    double r[6] = {0.0, 0.0, 0.0, 1.2, 0.0, 0.0}, energy, forces[6], s6 = pow(1.1 / 1.2, 6.0);
+    double epsilon[4] = {1.0, 0.7, 0.5, 2.0}, sigma[4] = {1.0, 1.1, 1.1, 1.3};
+    const double *tables[2];
+    int64_t first[3] = {0, 1, 2}, count = 0;
+    int32_t others[2] = {1, 0}, types[2] = {0, 1};
+    madelung_system system;
+    madelung_results results = nothing();
+    madelung_list *list = NULL;
+
+    memset(&system, 0, sizeof system);
+    system.size = sizeof system;
+    system.atoms = 2;
+    system.positions = r;
+    results.energy = &energy;
+    results.forces = forces;
+    tables[0] = epsilon;
+    tables[1] = sigma;
+    expect(!madelung_list_from_rows(2, first, others, NULL, MADELUNG_FULL, &list), "rows");
+    expect(!madelung_list_pairs(list, &count) && count == 2, "their number");
+    expect(!madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 3.0, MADELUNG_CUT,
+                                    0.0, &results), "Lennard-Jones");
+    near(energy, 4.0 * 0.6 * (s6 * s6 - s6), 1e-14, "its energy");
+    near(forces[3], 4.0 * 0.6 * (12.0 * s6 * s6 - 6.0 * s6) / 1.2, 1e-13, "its force");
+    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 1, 3.0, MADELUNG_CUT,
+                                   0.0, &results) == MADELUNG_ARGUMENT, "a table is missing");
+    expect(!strcmp(madelung_last_error(), "`parameters`: expected 2 tables: epsilon, sigma, got 1"), "its words");
+    expect(madelung_pair_potential(context, &system, list, "lennard", types, 2, tables, 2, 3.0, MADELUNG_CUT, 0.0,
+                                   &results) == MADELUNG_ARGUMENT, "no such potential");
+    types[1] = 2;
+    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 3.0, MADELUNG_CUT,
+                                   0.0, &results) == MADELUNG_ARGUMENT, "no such type");
+    madelung_list_free(list);
+}
+
+/* An op by its name: charges in a field, with the gradient by positions. */
+static void ops(const madelung_context *context)
+{
+    double r[6] = {0.0, 0.0, 0.0, 1.0, 2.0, 3.0}, q[2] = {1.0, -2.0}, h[9], field[3] = {0.1, 0.2, 0.3}, one[2] = {1.0, 1.0};
+    int64_t atoms[2] = {2, 3}, systems[3] = {1, 3, 3}, none[1] = {0};
+    int32_t of[2] = {0, 0};
+    madelung_array tensors[6], behind[2], found;
+    madelung_number numbers[2];
+    madelung_arrays *results = NULL;
+    int n;
+
+    expect(madelung_ops() && strstr(madelung_ops(), "madelung.uniform_field_v1_vjp"), "the op among all");
+    memset(h, 0, sizeof h);
+    for (n = 0; n < 6; ++n) {
+        tensors[n].dtype = MADELUNG_F64;
+        tensors[n].axes = 2;
+        tensors[n].shape = systems;
+    }
+    tensors[0].shape = atoms, tensors[0].data = r;
+    tensors[1].axes = 1, tensors[1].shape = atoms, tensors[1].data = q;
+    tensors[2].axes = 3, tensors[2].data = h;
+    tensors[3].data = field;
+    tensors[4].axes = 1, tensors[4].shape = none, tensors[4].data = h;
+    tensors[5].dtype = MADELUNG_I32, tensors[5].axes = 1, tensors[5].shape = atoms, tensors[5].data = of;
+    behind[0] = tensors[1];
+    behind[0].data = one;
+    numbers[0].real = 1.0;
+    expect(!madelung_call(context, "madelung.uniform_field_v1", tensors, 6, numbers, 1, NULL, 0, 0, &results), "a value");
+    expect(madelung_arrays_count(results) == 1 && !madelung_arrays_get(results, 0, &found), "one array");
+    expect(found.dtype == MADELUNG_F64 && found.axes == 1 && found.shape[0] == 2, "of two atoms");
+    near(((const double *)found.data)[1], 2.0 * (0.1 + 0.4 + 0.9), 1e-15, "an energy in a field");
+    madelung_arrays_free(results);
+    expect(!madelung_call(context, "madelung.uniform_field_v1_vjp", tensors, 6, numbers, 1, behind, 1, 1, &results), "a gradient");
+    expect(!madelung_arrays_get(results, 0, &found) && found.shape[1] == 3, "by positions");
+    near(((const double *)found.data)[5], 0.6, 1e-15, "the force of a field");
+    expect(madelung_arrays_get(results, madelung_arrays_count(results), &found) == MADELUNG_ARGUMENT, "no more arrays");
+    madelung_arrays_free(results);
+    expect(madelung_call(context, "madelung.uniform_field_v1", tensors, 5, numbers, 1, NULL, 0, 0, &results) == MADELUNG_ARGUMENT,
+           "too few tensors");
+    expect(madelung_call(context, "madelung.no_op", tensors, 6, numbers, 1, NULL, 0, 0, &results) == MADELUNG_UNSUPPORTED,
+           "no such op");
+}
+
+static void errors(const madelung_context *context)
+{
+    double energy = 7.0, far;
+    madelung_system system = system_of();
+    madelung_sum sum = sum_of(MADELUNG_EWALD);
+    madelung_results results = nothing();
+    madelung_list *list = NULL;
+    int32_t others[1] = {5};
+    int64_t first[3] = {0, 1, 1};
+
+    crystal(0.1);
+    results.energy = &energy;
+    expect(madelung_energies(NULL, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "no context");
+    expect(madelung_energies(context, NULL, NULL, &sum, &results) == MADELUNG_ARGUMENT, "no system");
+    system.size = 8;
+    expect(madelung_energies(context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "another version");
+    expect(strstr(madelung_last_error(), "`system`: expected a struct whose `size` is its size") != NULL, "its words");
+    system = system_of();
+    system.positions = NULL;
+    expect(madelung_energies(context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "no positions");
+    system = system_of();
+    system.atoms = -1;
+    expect(madelung_energies(context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "fewer atoms than none");
+    system = system_of();
+    far = positions[4], positions[4] = NAN;
+    expect(madelung_energies(context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "NaN");
+    positions[4] = far;
+    sum.kind = 77;
+    expect(madelung_energies(context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "no such sum");
+    sum = sum_of(MADELUNG_EWALD);
+    expect(madelung_list_from_rows(2, first, others, NULL, MADELUNG_FULL, &list) == MADELUNG_ARGUMENT, "no such atom");
+    expect(madelung_list_find(context, ATOMS, positions, cell, NULL, -1.0, &list) == MADELUNG_ARGUMENT, "no such cutoff");
+    expect(!madelung_list_find(context, 8, positions, cell, NULL, 1.5, &list), "a list of fewer atoms");
+    sum.alpha = 1.0, sum.cutoff = 1.5, sum.k_cutoff = 8.0;
+    sum.accuracy = 0.0;
+    expect(madelung_energies(context, &system, list, &sum, &results) == MADELUNG_ARGUMENT, "a list of another size");
+    madelung_list_free(list);
+    near(energy, 7.0, 0.0, "results of calls that failed");
+    system.atoms = 0;
+    expect(!madelung_energies(context, &system, NULL, &sum, &results), "no atoms");
+    near(energy, 0.0, 0.0, "the energy of nothing");
+    madelung_list_free(NULL);
+    madelung_context_free(NULL);
+}
+
+static void *beside(void *context)
+{
+    double energy;
+    madelung_system system = system_of();
+    madelung_sum sum = sum_of(MADELUNG_EWALD);
+    madelung_results results = nothing();
+
+    results.energy = &energy;
+    expect(!madelung_energies((const madelung_context *)context, &system, NULL, &sum, &results), "a call beside another");
+    sum.kind = 5000;
+    expect(madelung_energies((const madelung_context *)context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "its error");
+    return NULL;
+}
+
+int main(void)
+{
+    madelung_context *context = NULL;
+    pthread_t threads[2];
+    int n;
+
+    expect(madelung_version() == MADELUNG_VERSION, "the version");
+    expect(madelung_context_new(-1, &context) == MADELUNG_ARGUMENT, "fewer threads than none");
+    expect(!madelung_context_new(2, &context), "a context");
+    sums(context);
+    molecules(context);
+    potentials(context);
+    ops(context);
+    errors(context);
+    for (n = 0; n < 2; ++n)
+        pthread_create(&threads[n], NULL, beside, context);
+    for (n = 0; n < 2; ++n)
+        pthread_join(threads[n], NULL);
+    madelung_context_free(context);
+    if (!faults)
+        printf("all as expected\n");
+    return faults != 0;
+}
