@@ -121,10 +121,9 @@ lint: $(VENV)/.ruff
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
 
-# Of the shared library the names of the interface alone are to be seen; its soname has the major version.
+# Built together with the extension module, with which the library then has its features, and is compiled once.
 c:
-	$(CARGO) rustc --locked --release --package madelung-c --crate-type cdylib -- -C link-arg=-Wl,-soname,libmadelung.so.0
-	$(CARGO) rustc --locked --release --package madelung-c --crate-type staticlib
+	$(CARGO) build --locked --release --package madelung-c --package madelung-python
 	mkdir -p $(PREFIX)/include $(PREFIX)/lib/pkgconfig $(PREFIX)/lib/cmake/madelung
 	install -m 644 crates/c/include/madelung.h $(PREFIX)/include
 	install -m 644 $(TARGET)/release/libmadelung.a $(PREFIX)/lib

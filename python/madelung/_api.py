@@ -908,8 +908,8 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             external_field: uniform electric field, (3,) or (B, 3), in units of energy over charge and length: −Σ qᵢ
                 rᵢ·field is part of the energy. Along periodic axes it depends on which images of the atoms are given,
                 but with `orbital_exponents`.
-            orbital_exponents: (N,), α of an orbital exp(−αr²) of each atom, in 1/L²: charge goes from atom to atom as
-                far as their orbitals overlap (QTPIE). With the overlaps S, 1 of an orbital with itself, the
+            orbital_exponents: (N,), α of an orbital exp(−αr²) of each atom, in 1/L²: atoms attract charge from others
+                as far as their orbitals overlap (QTPIE). With the overlaps S, 1 of an orbital with itself, the
                 electronegativity of atom i is Σⱼ Sᵢⱼ (χᵢ − χⱼ)/Σⱼ Sᵢⱼ over all atoms and images, and a field is among
                 the χ (Chen and Martínez, Chem. Phys. Lett. 463, 288 (2008)). None: χ, wherever atoms are.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one

@@ -49,8 +49,15 @@ def test_dense_solutions(cell: Any, field: Any) -> None:
     np.testing.assert_allclose(energy, lowest, rtol=0, atol=1e-11)
 
 
-def test_molecules_far_apart_keep_their_charges() -> None:
-    """Charge that QEq moves between two of them at any distance, where electronegativities differ."""
+def test_atoms_far_apart_are_neutral() -> None:
+    r, _, widths, chi, eta = atoms(4)
+    apart = (chi, eta, widths)
+    assert np.abs(mn.qeq(1e3 * r, *apart)[0]).max() > 0.1
+    np.testing.assert_allclose(mn.qeq(1e3 * r, *apart, orbital_exponents=EXPONENTS)[0], 0.0, rtol=0, atol=1e-15)
+
+
+def test_a_constant_of_a_molecule_apart_changes_nothing() -> None:
+    """Of two equal molecules: charge that QEq moves between them at any distance, where electronegativities differ."""
     r, _, widths, chi, eta = atoms(4)
     both, apart = np.concatenate([r, r + np.array([1e3, 0.0, 0.0])]), np.concatenate([chi, chi + 0.5])
     given = [np.concatenate([x, x]) for x in (eta, widths)]
@@ -58,9 +65,8 @@ def test_molecules_far_apart_keep_their_charges() -> None:
     q = mn.qeq(both, apart, *given, orbital_exponents=np.tile(EXPONENTS, 2))[0]
     assert abs(moved) > 0.1
     # Their dipoles are what is left: 1e-3 of a Coulomb potential at one length, cubed.
-    assert abs(q[:ATOMS].sum()) < 1e-6
     alone = mn.qeq(r, chi, eta, widths, orbital_exponents=EXPONENTS)[0]
-    np.testing.assert_allclose(q[:ATOMS], alone, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(q, np.tile(alone, 2), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("field", [None, FIELD], ids=["alone", "in a field"])
@@ -130,6 +136,10 @@ def test_batches() -> None:
     [
         (np.zeros(ATOMS), "`orbital_exponents`: expected numbers above zero, got 0.0"),
         (np.ones(3), r"`orbital_exponents`: expected shape \(8,\), got \(3,\)"),
+        (
+            np.full(ATOMS, 1e-12),
+            "`orbital_exponents`: expected orbitals that reach over fewer atoms .*, got some of 8.8",
+        ),
         (np.full(ATOMS, np.nan), "`orbital_exponents`: expected finite numbers, got nan in row 0"),
     ],
 )

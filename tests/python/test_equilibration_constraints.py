@@ -96,6 +96,28 @@ def test_exclusions(cell: Any) -> None:
     np.testing.assert_allclose(energy, lowest, rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("cell", [None, CELL], ids=["molecule", "crystal"])
+def test_derivatives_by_factors(cell: Any) -> None:
+    r, _, widths, chi, eta = atoms(11)
+    pairs, weight = np.array([[0, 1], [3, 2]], np.int32), np.random.default_rng(6).normal(size=ATOMS)
+
+    def value(space: Any, make: Any, r: Any, factors: Any) -> Any:
+        fixed = [make(x) for x in (chi, eta, widths)] + [None if cell is None else make(cell)]
+        q, energy = space.qeq(r, *fixed, exclusions=(make(pairs), factors), accuracy=1e-12)
+        return (q * make(weight)).sum() + energy.sum()
+
+    def by_torch(*x: Any) -> Any:
+        return value(mt, torch.tensor, *x)
+
+    inputs = [torch.tensor(x, requires_grad=True) for x in (r, np.array([0.2, 0.4]))]
+    assert torch.autograd.gradcheck(by_torch, inputs, atol=1e-7, rtol=1e-5)
+    assert torch.autograd.gradgradcheck(by_torch, inputs, atol=1e-6, rtol=1e-4)
+    first = torch.autograd.grad(by_torch(*inputs), inputs)
+    found = jax.grad(lambda x: value(mj, jnp.asarray, *x))([jnp.asarray(r), jnp.array([0.2, 0.4])])
+    for got, want in zip(found, first):
+        np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=1e-10)
+
+
 def test_derivatives() -> None:
     r, _, widths, chi, eta = atoms(5)
     arrays = [r, chi, eta, TOTALS, HELD_CHARGES, FIELD]

@@ -2,7 +2,7 @@
  *
  * Written by cbindgen from crates/c/src. Lengths are in any unit L, charges in any unit, energies in charge^2/L times
  * `prefactor`; rows of cells are lattice vectors. A call gives MADELUNG_OK, or a status whose reason
- * `madelung_last_error` says. Handles may be used in any thread, by one at a time; contexts by several.
+ * `madelung_last_error` says. Contexts, lists and the arrays of callers may be read by calls of several threads at once.
  */
 
 #ifndef MADELUNG_H
@@ -148,7 +148,7 @@ typedef struct madelung_array {
    */
   const int64_t *shape;
   /**
-   * The first element; null, of a tensor behind the op's own: zeros.
+   * The first element, at an address that is a multiple of its size; null, of a tensor behind the op's own: zeros.
    */
   const void *data;
 } madelung_array;
@@ -252,7 +252,8 @@ typedef struct madelung_results {
 } madelung_results;
 
 /**
- * A sum and its parameters; those that are 0 are chosen for the accuracy.
+ * A sum and its parameters. Of MADELUNG_EWALD and MADELUNG_PME those that are 0 are chosen for the accuracy; with a list, which
+ * belongs to a cutoff, the cutoff is given.
  */
 typedef struct madelung_sum {
   /**
@@ -445,8 +446,8 @@ int32_t madelung_energies(const struct madelung_context *context,
                           const struct madelung_results *results);
 
 /**
- * Chooses the parameters of MADELUNG_EWALD or MADELUNG_PME that are 0, for its accuracy; those of a system that is no lattice
- * stay.
+ * Chooses the parameters of MADELUNG_EWALD or MADELUNG_PME that are 0, for its accuracy; those of systems with one periodic axis
+ * or none, which are summed over all pairs, stay.
  *
  * Pointers of the system are valid for what they are said to hold, and `sum` for writing.
  */

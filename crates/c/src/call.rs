@@ -39,26 +39,23 @@ fn number_of(dtype: DType) -> i32 {
 }
 
 impl madelung_array {
-    /// The array, in the memory of its caller.
+    /// The array, in the memory of its caller; None without one, or without data, if that is zeros.
     ///
     /// # Safety
     /// Pointers are valid for what they are said to hold.
-    unsafe fn view<'a>(&self, name: &str) -> Result<Option<View<'a>>> {
-        if self.data.is_null() && self.shape.is_null() {
+    unsafe fn view<'a>(&self, name: &str, may_be_zero: bool) -> Result<Option<View<'a>>> {
+        if self.data.is_null() && (self.shape.is_null() || may_be_zero) {
             return Ok(None);
         }
         // SAFETY: the caller's promise, as for those behind it.
-        let lengths = unsafe { array(name, self.shape, i64::from(self.axes)) }?;
+        let lengths = unsafe { array(name, self.shape, size(name, i64::from(self.axes))?, 1) }?;
         let shape = lengths.iter().map(|x| size(name, *x)).collect::<Result<Vec<_>>>()?;
-        let count = lengths.iter().try_fold(1_i64, |n, x| n.checked_mul(*x));
-        let count = count.ok_or_else(|| {
-            Error::argument(name, "as many elements as there can be", format!("{lengths:?}"))
-        })?;
+        let count = shape.iter().try_fold(1_usize, |n, x| n.checked_mul(*x)).unwrap_or(usize::MAX);
         let data = match self.dtype {
-            MADELUNG_F32 => Data::F32(unsafe { array(name, self.data.cast(), count) }?),
-            MADELUNG_F64 => Data::F64(unsafe { array(name, self.data.cast(), count) }?),
-            MADELUNG_I32 => Data::I32(unsafe { array(name, self.data.cast(), count) }?),
-            MADELUNG_I64 => Data::I64(unsafe { array(name, self.data.cast(), count) }?),
+            MADELUNG_F32 => Data::F32(unsafe { array(name, self.data.cast(), count, 1) }?),
+            MADELUNG_F64 => Data::F64(unsafe { array(name, self.data.cast(), count, 1) }?),
+            MADELUNG_I32 => Data::I32(unsafe { array(name, self.data.cast(), count, 1) }?),
+            MADELUNG_I64 => Data::I64(unsafe { array(name, self.data.cast(), count, 1) }?),
             other => return Err(Error::argument(name, "a dtype, MADELUNG_F64, …", other.to_string())),
         };
         View::new(data, &shape).map(Some)
@@ -109,9 +106,9 @@ pub unsafe extern "C" fn madelung_call(
         // SAFETY: the caller's promise, as for all that follow.
         let (context, name) = unsafe { (context_of(context)?, text("member", member)?) };
         let entry = find(name)?;
-        let tensors = unsafe { array("tensors", tensors, tensor_count) }?;
-        let numbers = unsafe { array("numbers", numbers, number_count) }?;
-        let behind = unsafe { array("behind", behind, behind_count) }?;
+        let tensors = unsafe { array("tensors", tensors, size("tensors", tensor_count)?, 1) }?;
+        let numbers = unsafe { array("numbers", numbers, size("numbers", number_count)?, 1) }?;
+        let behind = unsafe { array("behind", behind, size("behind", behind_count)?, 1) }?;
         let kinds = entry.inputs.len();
         let wanted_counts =
             [entry.tensors(), kinds - entry.tensors(), entry.member.extra_tensors(entry.counts)];
@@ -125,11 +122,11 @@ pub unsafe extern "C" fn madelung_call(
         for (n, tensor) in tensors.iter().enumerate() {
             let name = entry.name(n);
             let missing = || Error::argument(&*name, "an array", "a null pointer");
-            views.push(unsafe { tensor.view(&name) }?.ok_or_else(missing)?);
+            views.push(unsafe { tensor.view(&name, false) }?.ok_or_else(missing)?);
         }
         let extra = behind.iter().enumerate();
         let extra: Vec<_> = extra
-            .map(|(n, tensor)| unsafe { tensor.view(&entry.name(views.len() + n)) })
+            .map(|(n, tensor)| unsafe { tensor.view(&entry.name(views.len() + n), true) })
             .collect::<Result<_>>()?;
         // SAFETY: both fields have 8 bytes, of which each pattern is a number.
         let bits: Vec<u64> = numbers.iter().map(|x| unsafe { x.integer } as u64).collect();

@@ -11,11 +11,29 @@ use madelung::pairs::{Kind, Neighbors, PairList};
 use madelung::{Error, Result, find_neighbors};
 
 /// A neighbour list, which holds no pointer of its caller's.
-pub struct madelung_list(Neighbors<'static>);
+pub struct madelung_list {
+    pairs: Neighbors<'static>,
+    /// The cutoff within which it was found.
+    cutoff: Option<f64>,
+}
+
+/// Calls of several threads may read one list.
+const _: () = {
+    const fn is_shared<T: Sync>() {}
+    is_shared::<madelung_list>()
+};
 
 impl madelung_list {
-    pub(crate) fn structure(&self) -> &dyn Structure {
-        &self.0
+    /// The list, if it reaches as far as a cutoff.
+    pub(crate) fn reaching(&self, cutoff: f64) -> Result<&dyn Structure> {
+        match self.cutoff {
+            Some(own) if own < cutoff => Err(Error::argument(
+                "list",
+                format!("one that reaches as far as the cutoff, {cutoff}"),
+                format!("one of {own}"),
+            )),
+            _ => Ok(&self.pairs),
+        }
     }
 }
 
@@ -54,10 +72,10 @@ pub unsafe extern "C" fn madelung_list_find(
         // SAFETY: the caller's promise.
         let (context, n) = (unsafe { context_of(context) }?, size("atoms", atoms)?);
         // SAFETY: the caller's promise, as for the next two.
-        let positions = unsafe { array("positions", positions, 3 * n as i64) }?;
-        let cell = (!cell.is_null()).then(|| unsafe { array("cell", cell, 9) }).transpose()?;
+        let positions = unsafe { array("positions", positions, n, 3) }?;
+        let cell = (!cell.is_null()).then(|| unsafe { array("cell", cell, 3, 3) }).transpose()?;
         let periodic =
-            (!periodic.is_null()).then(|| unsafe { array("periodic", periodic, 3) }).transpose()?;
+            (!periodic.is_null()).then(|| unsafe { array("periodic", periodic, 3, 1) }).transpose()?;
         let (rows, axes) = axes(cell, periodic.map(|x| [x[0], x[1], x[2]]))?;
         let batch = Batch::single(n)?;
         let found = find_neighbors(
@@ -70,7 +88,7 @@ pub unsafe extern "C" fn madelung_list_find(
             &context.threads(),
         )?;
         // SAFETY: the caller's promise.
-        unsafe { give("list", list, madelung_list(found)) }
+        unsafe { give("list", list, madelung_list { pairs: found, cutoff: Some(cutoff) }) }
     })
 }
 
@@ -91,12 +109,12 @@ pub unsafe extern "C" fn madelung_list_from_rows(
     status(|| {
         let n = size("atoms", atoms)?;
         // SAFETY: the caller's promise, as for those behind it.
-        let first = unsafe { array("first", first, n as i64 + 1) }?;
-        let entries = *first.last().expect("one at least");
-        let others = unsafe { array("others", others, entries) }?;
+        let first = unsafe { array("first", first, n.saturating_add(1), 1) }?;
+        let entries = size("first", *first.last().expect("one at least"))?;
+        let others = unsafe { array("others", others, entries, 1) }?;
         let shifts = match shifts.is_null() {
             true => vec![[0; 3]; others.len()],
-            false => unsafe { array("shifts", shifts, 3 * entries) }?.as_chunks().0.to_vec(),
+            false => unsafe { array("shifts", shifts, entries, 3) }?.as_chunks().0.to_vec(),
         };
         let kind = match kind {
             MADELUNG_FULL => Kind::Full,
@@ -107,7 +125,9 @@ pub unsafe extern "C" fn madelung_list_from_rows(
         };
         let made = PairList::from_csr(first.to_vec(), others.to_vec(), shifts, n, kind)?;
         // SAFETY: the caller's promise.
-        unsafe { give("list", list, madelung_list(Neighbors::Rows(made.into_owned()))) }
+        unsafe {
+            give("list", list, madelung_list { pairs: Neighbors::Rows(made.into_owned()), cutoff: None })
+        }
     })
 }
 
@@ -118,7 +138,7 @@ pub unsafe extern "C" fn madelung_list_from_rows(
 pub unsafe extern "C" fn madelung_list_pairs(list: *const madelung_list, pairs: *mut i64) -> i32 {
     status(|| {
         // SAFETY: the caller's promise, as for the next one.
-        let found = unsafe { handle("list", list) }?.0.len();
+        let found = unsafe { handle("list", list) }?.pairs.len();
         let place = unsafe { pairs.as_mut() }
             .ok_or_else(|| Error::argument("pairs", "a place for a number", "a null pointer"))?;
         *place = found as i64;

@@ -4,29 +4,48 @@
 use madelung::{Error, Result};
 use std::ffi::{CStr, c_char};
 
-/// The elements of an array.
+/// The elements of an array of so many rows.
 ///
 /// # Safety
-/// `p` is null, or valid for reading `count` elements while the call runs.
-pub(crate) unsafe fn array<'a, T>(name: &str, p: *const T, count: i64) -> Result<&'a [T]> {
-    let count = size(name, count)?;
+/// `p` is null, or valid for reading `rows` times `width` elements while the call runs.
+pub(crate) unsafe fn array<'a, T>(name: &str, p: *const T, rows: usize, width: usize) -> Result<&'a [T]> {
+    let count = rows
+        .checked_mul(width)
+        .filter(|n| n.checked_mul(size_of::<T>()).is_some_and(|n| isize::try_from(n).is_ok()));
+    let count = count.ok_or_else(|| {
+        Error::argument(name, "as many elements as memory has", format!("{rows} × {width}"))
+    })?;
     if count == 0 {
         return Ok(&[]);
     }
-    if p.is_null() {
-        return Err(Error::argument(name, format!("{count} elements"), "a null pointer"));
-    }
-    // SAFETY: the caller's promise.
+    check(name, p, count)?;
+    // SAFETY: the caller's promise; the pointer is aligned, and the size is one of memory.
     Ok(unsafe { std::slice::from_raw_parts(p, count) })
+}
+
+/// Refuses a pointer that is null or not aligned.
+fn check<T>(name: &str, p: *const T, count: usize) -> Result<()> {
+    match () {
+        () if p.is_null() => Err(Error::argument(name, format!("{count} elements"), "a null pointer")),
+        () if !p.is_aligned() => {
+            let expected = format!("an address that is a multiple of {}", align_of::<T>());
+            Err(Error::argument(name, expected, format!("{p:p}")))
+        }
+        () => Ok(()),
+    }
 }
 
 /// The room of an array of results; None where it is null, as it is not wanted.
 ///
 /// # Safety
 /// `p` is null, or valid for reading and writing `count` elements while the call runs, which nothing else touches.
-pub(crate) unsafe fn room<'a>(p: *mut f64, count: usize) -> Option<&'a mut [f64]> {
-    // SAFETY: the caller's promise.
-    (!p.is_null()).then(|| unsafe { std::slice::from_raw_parts_mut(p, count) })
+pub(crate) unsafe fn room<'a>(name: &str, p: *mut f64, count: usize) -> Result<Option<&'a mut [f64]>> {
+    if p.is_null() {
+        return Ok(None);
+    }
+    check(name, p, count)?;
+    // SAFETY: the caller's promise, of as many elements as a result has.
+    Ok(Some(unsafe { std::slice::from_raw_parts_mut(p, count) }))
 }
 
 /// A number of elements.
@@ -62,9 +81,7 @@ pub(crate) unsafe trait Versioned: Copy {
 /// # Safety
 /// `p` is null, or a struct that begins with its size and is as large as that says.
 pub(crate) unsafe fn of_size<T: Versioned>(name: &str, p: *const T) -> Result<T> {
-    if p.is_null() {
-        return Err(Error::argument(name, "a struct", "a null pointer"));
-    }
+    check(name, p, 1)?;
     // SAFETY: it begins with a number of 4 bytes.
     let size = unsafe { p.cast::<u32>().read() } as usize;
     let own = size_of::<T>();

@@ -49,18 +49,19 @@ pub unsafe extern "C" fn madelung_pair_potential(
         let (n, k) = (size("atoms", given.atoms)?, size("kinds", kinds)?);
         let unknown =
             || Error::argument("name", "the name of a pair potential, `lennard_jones`", format!("`{name}`"));
-        let op = registry().get(name).filter(|op| op.arg("types").is_some()).ok_or_else(unknown)?;
-        let positions = unsafe { array("positions", given.positions, 3 * given.atoms) }?;
-        let cell = (!given.cell.is_null()).then(|| unsafe { array("cell", given.cell, 9) }).transpose()?;
+        // Potentials of types are those with an energy of two types at a distance.
+        let op = registry()
+            .get(name)
+            .filter(|_| registry().get(&format!("{name}_at")).is_some())
+            .ok_or_else(unknown)?;
+        let positions = unsafe { array("positions", given.positions, n, 3) }?;
+        let cell = (!given.cell.is_null()).then(|| unsafe { array("cell", given.cell, 3, 3) }).transpose()?;
         let (rows, _) = axes(cell, (given.has_periodic != 0).then_some(given.periodic))?;
-        let types = unsafe { array("types", types, given.atoms) }?;
-        let each = unsafe { array("tables", tables, parameters) }?;
-        let square = kinds
-            .checked_mul(kinds)
-            .ok_or_else(|| Error::argument("kinds", "a number of types", kinds.to_string()))?;
+        let types = unsafe { array("types", types, n, 1) }?;
+        let each = unsafe { array("tables", tables, size("parameters", parameters)?, 1) }?;
         let each: Vec<Array> = each
             .iter()
-            .map(|table| Array::from_f64(DType::F64, &[k, k], unsafe { array("tables", *table, square) }?))
+            .map(|table| Array::from_f64(DType::F64, &[k, k], unsafe { array("tables", *table, k, k) }?))
             .collect::<Result<_>>()?;
         // Behind the positions and the cell, before the strain.
         let wanted = op.arg("strain").expect("an argument of pair potentials") - 2;
@@ -78,7 +79,7 @@ pub unsafe extern "C" fn madelung_pair_potential(
                 return Err(Error::argument("end", "MADELUNG_TAPER, _SWITCH or _CUT", other.to_string()));
             }
         };
-        if !(onset > 0.0 && onset < cutoff) {
+        if end != MADELUNG_CUT && !(onset > 0.0 && onset < cutoff) {
             return Err(Error::argument("onset", "a distance below the cutoff", onset.to_string()));
         }
         let (batch, map) = (Batch::single(n)?, Map::new(types, k)?);
@@ -88,7 +89,7 @@ pub unsafe extern "C" fn madelung_pair_potential(
         args.extend(each.iter().map(|table| Arg::Array(table.view())));
         args.extend([Arg::Zero, Arg::Structure(&batch), Arg::Real(1.0), Arg::Structure(&map)]);
         args.extend([
-            Arg::Structure(list.structure()),
+            Arg::Structure(list.reaching(cutoff)?),
             Arg::Real(cutoff),
             Arg::Real(taper),
             Arg::Real(switch),

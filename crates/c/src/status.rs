@@ -26,10 +26,9 @@ thread_local! {
 
 /// The status of a call, with its reason kept.
 pub(crate) fn status(call: impl FnOnce() -> Result<()>) -> i32 {
-    let found = catch_unwind(AssertUnwindSafe(call));
-    let (status, reason) = match found {
-        Ok(Ok(())) => return MADELUNG_OK,
-        Ok(Err(error)) => {
+    let found = catch_unwind(AssertUnwindSafe(|| match call() {
+        Ok(()) => (MADELUNG_OK, String::new()),
+        Err(error) => {
             let status = match &error {
                 Error::Argument { .. } => MADELUNG_ARGUMENT,
                 Error::Memory { .. } => MADELUNG_MEMORY,
@@ -38,14 +37,19 @@ pub(crate) fn status(call: impl FnOnce() -> Result<()>) -> i32 {
             };
             (status, error.to_string())
         }
-        Err(panic) => {
-            let said = panic.downcast_ref::<&str>().map(ToString::to_string);
-            let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
-            (MADELUNG_INTERNAL, format!("a fault of madelung: {}", said.unwrap_or_default()))
-        }
-    };
-    let reason = CString::new(reason.replace('\0', " ")).unwrap_or_default();
-    REASON.with(|last| *last.borrow_mut() = reason);
+    }));
+    let (status, reason) = found.unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        // What a panic carries may panic when it is dropped.
+        std::mem::forget(panic);
+        (MADELUNG_INTERNAL, format!("a fault of madelung: {said}"))
+    });
+    if status != MADELUNG_OK {
+        let reason = CString::new(reason.replace('\0', " ")).unwrap_or_default();
+        // A thread that ends has no place for it any more.
+        let _ = REASON.try_with(|last| *last.borrow_mut() = reason);
+    }
     status
 }
 
@@ -53,7 +57,7 @@ pub(crate) fn status(call: impl FnOnce() -> Result<()>) -> i32 {
 /// call fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn madelung_last_error() -> *const c_char {
-    REASON.with(|last| last.borrow().as_ptr())
+    REASON.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// The version of the library, as `MADELUNG_VERSION` is that of the header.

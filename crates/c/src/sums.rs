@@ -19,6 +19,12 @@ fn given(x: f64) -> Option<Vec<f64>> {
 }
 
 impl madelung_system {
+    /// The periodic axes.
+    fn axes(&self) -> Result<[bool; 3]> {
+        let cell = (!self.cell.is_null()).then_some(&[0.0; 9][..]);
+        Ok(axes(cell, (self.has_periodic != 0).then_some(self.periodic))?.1)
+    }
+
     /// The system, in the memory of its caller.
     ///
     /// # Safety
@@ -26,25 +32,26 @@ impl madelung_system {
     pub(crate) unsafe fn system<'a>(&self) -> Result<System<'a>> {
         let n = size("atoms", self.atoms)?;
         // SAFETY: the caller's promise, as for those behind it.
-        let positions = unsafe { array("positions", self.positions, 3 * self.atoms) }?;
-        let charges = unsafe { array("charges", self.charges, self.atoms) }?;
-        let cell = (!self.cell.is_null()).then(|| unsafe { array("cell", self.cell, 9) }).transpose()?;
+        let positions = unsafe { array("positions", self.positions, n, 3) }?;
+        let charges = unsafe { array("charges", self.charges, n, 1) }?;
+        let cell = (!self.cell.is_null()).then(|| unsafe { array("cell", self.cell, 3, 3) }).transpose()?;
         let (rows, periodic) = axes(cell, (self.has_periodic != 0).then_some(self.periodic))?;
         let of_positions: View<'a> = positions.as_chunks::<3>().0.into();
         let batch = Batch::single(n)?;
         let mut system =
             System::with_boundaries(of_positions, charges.into(), (&rows[..]).into(), &[periodic], batch)?;
-        if self.exclusions != 0 {
-            let pairs = unsafe { array("excluded", self.excluded, 2 * self.exclusions) }?.as_chunks().0;
+        let excluded = size("exclusions", self.exclusions)?;
+        if excluded != 0 {
+            let pairs = unsafe { array("excluded", self.excluded, excluded, 2) }?.as_chunks().0;
             let none = vec![0.0; pairs.len()];
             let factors = match self.factors.is_null() {
                 true => &none[..],
-                false => unsafe { array("factors", self.factors, self.exclusions) }?,
+                false => unsafe { array("factors", self.factors, excluded, 1) }?,
             };
             system = system.excluding(pairs, factors)?;
         }
         if !self.widths.is_null() {
-            system = system.with_widths(unsafe { array("widths", self.widths, self.atoms) }?.into())?;
+            system = system.with_widths(unsafe { array("widths", self.widths, n, 1) }?.into())?;
         }
         Ok(system)
     }
@@ -71,16 +78,16 @@ impl madelung_results {
         let optional = |x: &Option<madelung::array::Array>| x.as_ref().map(|x| x.to_f64()).transpose();
         let total = vec![energies.iter().sum()];
         let all = [
-            (self.energy, Some(total)),
-            (self.energies, Some(energies)),
-            (self.forces, optional(&found.forces)?),
-            (self.charge_gradients, optional(&found.charge_gradients)?),
-            (self.virial, optional(&found.virial)?),
+            ("energy", self.energy, Some(total)),
+            ("energies", self.energies, Some(energies)),
+            ("forces", self.forces, optional(&found.forces)?),
+            ("charge_gradients", self.charge_gradients, optional(&found.charge_gradients)?),
+            ("virial", self.virial, optional(&found.virial)?),
         ];
-        for (place, values) in all {
+        for (name, place, values) in all {
             let Some(values) = values else { continue };
             // SAFETY: the caller's promise.
-            let Some(place) = (unsafe { room(place, values.len()) }) else { continue };
+            let Some(place) = unsafe { room(name, place, values.len()) }? else { continue };
             for (to, x) in place.iter_mut().zip(values) {
                 *to = if self.adds != 0 { *to + x } else { x };
             }
@@ -145,7 +152,8 @@ pub unsafe extern "C" fn madelung_energies(
         let (sum, results) = unsafe { (of_size("sum", sum)?, of_size("results", results)?) };
         let system = unsafe { of_size("system", system)?.system() }?;
         let options = results.options(sum.prefactor);
-        let pairs = unsafe { list.as_ref() }.map(madelung_list::structure);
+        let list = unsafe { list.as_ref() };
+        let pairs = list.map(|list| list.reaching(sum.cutoff)).transpose()?;
         let within = || Error::argument("list", "a list", "a null pointer");
         let found = match sum.kind {
             MADELUNG_EWALD => ewald_summation(&context, &system, &sum.waves(), pairs, &options),
@@ -168,8 +176,8 @@ pub unsafe extern "C" fn madelung_energies(
     })
 }
 
-/// Chooses the parameters of MADELUNG_EWALD or MADELUNG_PME that are 0, for its accuracy; those of a system that is no lattice
-/// stay.
+/// Chooses the parameters of MADELUNG_EWALD or MADELUNG_PME that are 0, for its accuracy; those of systems with one periodic axis
+/// or none, which are summed over all pairs, stay.
 ///
 /// Pointers of the system are valid for what they are said to hold, and `sum` for writing.
 #[unsafe(no_mangle)]
@@ -177,8 +185,12 @@ pub unsafe extern "C" fn madelung_choose(system: *const madelung_system, sum: *m
     status(|| {
         // SAFETY: the caller's promise, as for the next ones.
         let given = unsafe { of_size("sum", sum.cast_const()) }?;
-        let system = unsafe { of_size("system", system)?.system() }?;
+        let system = unsafe { of_size("system", system) }?;
+        let is_lattice = system.axes()?.iter().filter(|on| **on).count() > 1;
+        let system = unsafe { system.system() }?;
         let chosen = match given.kind {
+            // Sums over all pairs have no parameters.
+            MADELUNG_EWALD | MADELUNG_PME if !is_lattice => given,
             MADELUNG_EWALD => {
                 let found = given.waves().parameters(&system)?[0];
                 madelung_sum { alpha: found.alpha, cutoff: found.cutoff, k_cutoff: found.k_cutoff, ..given }

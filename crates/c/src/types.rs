@@ -46,7 +46,8 @@ pub const MADELUNG_REAL_SPACE: i32 = 4;
 /// The reciprocal part of Ewald's sum, over waves up to `k_cutoff`.
 pub const MADELUNG_RECIPROCAL_SPACE: i32 = 5;
 
-/// A sum and its parameters; those that are 0 are chosen for the accuracy.
+/// A sum and its parameters. Of MADELUNG_EWALD and MADELUNG_PME those that are 0 are chosen for the accuracy; with a list, which
+/// belongs to a cutoff, the cutoff is given.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct madelung_sum {
@@ -109,7 +110,7 @@ pub struct madelung_array {
     pub axes: i32,
     /// Lengths of the axes.
     pub shape: *const i64,
-    /// The first element; null, of a tensor behind the op's own: zeros.
+    /// The first element, at an address that is a multiple of its size; null, of a tensor behind the op's own: zeros.
     pub data: *const c_void,
 }
 

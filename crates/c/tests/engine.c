@@ -151,6 +151,7 @@ static void molecules(const madelung_context *context)
     expect(!madelung_energies(context, &system, NULL, &sum, &results), "a molecule");
     near(energy, -1.5, 1e-14, "its energy");
     sum = sum_of(MADELUNG_EWALD);
+    expect(!madelung_choose(&system, &sum) && sum.alpha == 0.0 && sum.cutoff == 0.0, "parameters of a molecule");
     system.exclusions = 1;
     system.excluded = pair;
     system.factors = &factor;
@@ -170,6 +171,9 @@ static void potentials(const madelung_context *context)
     const double *tables[2];
     int64_t first[3] = {0, 1, 2}, count = 0;
     int32_t others[2] = {1, 0}, types[2] = {0, 1};
+    const char *no_potentials[6] = {"lennard", "mixing_parts", "lennard_jones_total", "end_terms", "tail",
+                                    "lennard_jones_exclusions"};
+    int n;
     madelung_system system;
     madelung_results results = nothing();
     madelung_list *list = NULL;
@@ -191,8 +195,11 @@ static void potentials(const madelung_context *context)
     expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 1, 3.0, MADELUNG_CUT,
                                    0.0, &results) == MADELUNG_ARGUMENT, "a table is missing");
     expect(!strcmp(madelung_last_error(), "`parameters`: expected 2 tables: epsilon, sigma, got 1"), "its words");
-    expect(madelung_pair_potential(context, &system, list, "lennard", types, 2, tables, 2, 3.0, MADELUNG_CUT, 0.0,
-                                   &results) == MADELUNG_ARGUMENT, "no such potential");
+    for (n = 0; n < 6; ++n) {
+        expect(madelung_pair_potential(context, &system, list, no_potentials[n], types, 2, tables, 2, 3.0, MADELUNG_CUT,
+                                       0.0, &results) == MADELUNG_ARGUMENT, no_potentials[n]);
+        expect(!strncmp(madelung_last_error(), "`name`: expected", 16), "its words");
+    }
     types[1] = 2;
     expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 3.0, MADELUNG_CUT,
                                    0.0, &results) == MADELUNG_ARGUMENT, "no such type");
@@ -236,6 +243,10 @@ static void ops(const madelung_context *context)
     near(((const double *)found.data)[5], 0.6, 1e-15, "the force of a field");
     expect(madelung_arrays_get(results, madelung_arrays_count(results), &found) == MADELUNG_ARGUMENT, "no more arrays");
     madelung_arrays_free(results);
+    behind[0].data = NULL;
+    expect(!madelung_call(context, "madelung.uniform_field_v1_vjp", tensors, 6, numbers, 1, behind, 1, 1, &results), "no weight");
+    expect(!madelung_arrays_get(results, 0, &found) && ((const double *)found.data)[5] == 0.0, "no gradient");
+    madelung_arrays_free(results);
     expect(madelung_call(context, "madelung.uniform_field_v1", tensors, 5, numbers, 1, NULL, 0, 0, &results) == MADELUNG_ARGUMENT,
            "too few tensors");
     expect(madelung_call(context, "madelung.no_op", tensors, 6, numbers, 1, NULL, 0, 0, &results) == MADELUNG_UNSUPPORTED,
@@ -266,6 +277,15 @@ static void errors(const madelung_context *context)
     system.atoms = -1;
     expect(madelung_energies(context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "fewer atoms than none");
     system = system_of();
+    system.atoms = INT64_MAX / 3;
+    expect(madelung_energies(context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "more atoms than there can be");
+    system = system_of();
+    system.exclusions = INT64_MIN;
+    expect(madelung_energies(context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "fewer exclusions than none");
+    system = system_of();
+    system.positions = (const double *)((const char *)positions + 1);
+    expect(madelung_energies(context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "an address that is odd");
+    system = system_of();
     far = positions[4], positions[4] = NAN;
     expect(madelung_energies(context, &system, NULL, &sum, &results) == MADELUNG_ARGUMENT, "NaN");
     positions[4] = far;
@@ -278,6 +298,10 @@ static void errors(const madelung_context *context)
     sum.alpha = 1.0, sum.cutoff = 1.5, sum.k_cutoff = 8.0;
     sum.accuracy = 0.0;
     expect(madelung_energies(context, &system, list, &sum, &results) == MADELUNG_ARGUMENT, "a list of another size");
+    madelung_list_free(list);
+    expect(!madelung_list_find(context, ATOMS, positions, cell, NULL, 1.2, &list), "a short list");
+    expect(madelung_energies(context, &system, list, &sum, &results) == MADELUNG_ARGUMENT, "a list that is too short");
+    expect(!strcmp(madelung_last_error(), "`list`: expected one that reaches as far as the cutoff, 1.5, got one of 1.2"), "its words");
     madelung_list_free(list);
     near(energy, 7.0, 0.0, "results of calls that failed");
     system.atoms = 0;

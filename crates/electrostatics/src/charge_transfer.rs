@@ -10,9 +10,10 @@ madelung_core::kernels! {
     /// Overlap of two s orbitals exp(−αr²), each of norm 1: (4αβ/(α+β)²)^(3/4) exp(−αβ/(α+β) r²).
     #[func]
     fn overlap(r2: Real, a: Real, b: Real) -> Real {
-        let sum = 1.0 / (a + b);
-        let ab = a * b * sum;
-        pow(4.0 * ab * sum, 0.75) * exp(-ab * r2)
+        // Shares of the sum: products of exponents would leave the numbers that there are.
+        let x = a / (a + b);
+        let y = b / (a + b);
+        pow(4.0 * x * y, 0.75) * exp(-a * y * r2)
     }
 
     /// Eᵢ = qᵢ Σⱼ Sᵢⱼ [χᵢ − χⱼ + (rⱼ − rᵢ)·F]/Σⱼ Sᵢⱼ over atoms and images within r < r_c, with Sᵢᵢ = 1, of overlaps S and

@@ -88,7 +88,7 @@ from madelung._functions.sum_arguments import NO_LISTS, arguments
         "orbital_exponents",
         "reals",
         text(
-            "(N,), α of an orbital exp(−αr²) of each atom, in 1/L²: charge goes from atom to atom as far as their "
+            "(N,), α of an orbital exp(−αr²) of each atom, in 1/L²: atoms attract charge from others as far as their "
             "orbitals overlap (QTPIE). With the overlaps S, 1 of an orbital with itself, the electronegativity of atom "
             "i is Σⱼ Sᵢⱼ (χᵢ − χⱼ)/Σⱼ Sᵢⱼ over all atoms and images, and a field is among the χ (Chen and Martínez, "
             "Chem. Phys. Lett. 463, 288 (2008)). None: χ, wherever atoms are."
@@ -193,8 +193,14 @@ def qeq(
     linear = None if field is None else ("uniform_field", (field,), ())
     if orbital_exponents is not None:
         exponents = _reals(f, "orbital_exponents", orbital_exponents, sites, system)
-        reach = _reach(_values(f, f.untraced(f.value, "orbital_exponents", exponents)))
-        pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), NO_LISTS, reach)
+        reach = _reach(f.untraced(_values, f, exponents))
+        try:
+            pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), NO_LISTS, reach)
+        except ValueError as error:
+            if "`cutoff`" in str(error):
+                expected = "orbitals that reach over fewer atoms than can be listed"
+                check.refuse("orbital_exponents", expected, f"some of {reach:.4} lengths")
+            raise
         along = f.numbers(np.zeros((system.systems, 3)), like) if field is None else field
         linear = ("charge_transfer", (chi, exponents, along), (*pairs, reach))
         chi = 0.0 * chi
@@ -209,17 +215,18 @@ def qeq(
         on_mesh = parameters(f, coulomb, "mesh").cost < parameters(f, coulomb, "waves").cost
     sums = prepared(f, coulomb, "mesh" if on_mesh else "waves")
 
-    def energy(q: Any, r: Any, h: Any, width: Any, two: Any) -> Any:
+    def energy(q: Any, r: Any, h: Any, width: Any, two: Any, factors: Any) -> Any:
         """The part of the energy of second degree, and its gradient by charges."""
-        found, potentials = evaluated(*of_other_atoms(*sums, r, q, h, width), each)
+        found, potentials = evaluated(*of_other_atoms(*sums, r, q, h, width, factors), each)
         return found.sum() + (0.5 * two * q * q).sum(), potentials + two * q
 
     def both(u: Any, v: Any, *of: Any) -> Any:
         """u ∂²E/∂q² v, from energies alone: so it has as many derivatives as these."""
         return energy(u + v, *of)[0] - energy(u, *of)[0] - energy(v, *of)[0]
 
+    excluded = sums[0].excluded
+    arrays = (positions, lattice, sigma, eta, f.numbers(np.zeros(0), like) if excluded is None else excluded.factors)
     # The same numbers, which nothing is differentiated by.
-    arrays = (positions, lattice, sigma, eta)
     plain = [f.numbers(f.untraced(_values, f, x), like) for x in arrays]
     own = _values(f, plain[3]) + unit / (math.sqrt(math.pi) * _values(f, plain[2]))
 

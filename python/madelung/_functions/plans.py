@@ -157,14 +157,19 @@ def _terms(call: Call, inputs: list[Any]) -> list[tuple[Any, ...]]:
     return found
 
 
-def of_other_atoms(call: Call, inputs: list[Any], positions: Any, charges: Any, cell: Any, widths: Any) -> Any:
-    """The call for other positions, charges, cells and widths, with what was found for the former ones."""
+def of_other_atoms(
+    call: Call, inputs: list[Any], positions: Any, charges: Any, cell: Any, widths: Any, factors: Any = None
+) -> Any:
+    """The call for other positions, charges, cells, widths and factors of exclusions, with what was found before."""
     f, of = call.f, call.of
     of = of._replace(positions=positions, charges=charges, cell=None if of.cell is None else cell, widths=widths)
     system = f.system(positions, charges, cell, of.batch_idx)
     call = call._replace(of=of, system=system)
     kinds = [kind for kind, *_ in call.plan.inputs]
-    return call, [_widths(call) if kind == "widths" else x for kind, x in zip(kinds, inputs)]
+    found = [_widths(call) if kind == "widths" else x for kind, x in zip(kinds, inputs)]
+    if factors is not None:
+        found = [(*x[:-1], factors) if kind == "excluded" else x for kind, x in zip(kinds, found)]
+    return call, found
 
 
 def parameters(f: Framework, of: Arguments, interactions: Sum, is_read: bool = False) -> Numbers:

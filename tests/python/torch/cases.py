@@ -74,8 +74,9 @@ class Case:
         return self.args[self.reals[0]]
 
     def without_rows(self) -> list[Any]:
-        """All arguments, without atoms, systems and pairs; types are there without atoms."""
+        """All arguments, without atoms, systems and pairs; types and columns of tables are there without atoms."""
         types = {a["into"] for a in self.op.args if "into" in a}
+        types |= {size["dim"] for a in self.op.args for size in a.get("shape", [])[1:2] if "dim" in size}
         shapes = [self.op.args[i.arg].get("shape") or [{}] for i in self.op.inputs]
         rows = [
             isinstance(x, torch.Tensor) and x.shape != (0,) and s[0].get("dim") not in types

@@ -158,6 +158,8 @@ def test_meta_tensors(op_case: Case) -> None:
     got, expected = op_case.call(*meta), op_case.call(*op_case.args)
     for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, expected)]):
         assert a.device.type == "meta" and a.shape == b.shape and a.dtype == b.dtype
+    if sum(isinstance(x, torch.Tensor) for x in meta) == 1:
+        return
     mixed = [x if n == op_case.reals[0] else y for n, (x, y) in enumerate(zip(meta, op_case.args))]
     like = rf"`\w+`: expected a tensor on meta like `{first(op_case)[0]}` .*got one on cpu"
     with pytest.raises(ValueError, match=like):

@@ -75,6 +75,7 @@ impl Input {
             ("cell", f64s(&[2, 3, 3], cells.as_flattened())),
             ("alpha", f64s(&[2], &[0.4, 0.5])),
             ("widths", f64s(&[atoms], &[0.5, 0.6, 0.7, 0.4, 0.5, 0.6])),
+            ("exponents", f64s(&[atoms], &[0.5, 0.6, 0.7, 0.4, 0.5, 0.6])),
             ("sigma", f64s(&[2], &[0.7, 0.5])),
             ("strain", Array::zeros(DType::F64, &[0])),
             ("atoms", integers(&[atoms], &of)),
