@@ -125,7 +125,7 @@ lint: $(VENV)/.ruff
 c:
 	$(CARGO) build --locked --release --package madelung-c --package madelung-python
 	mkdir -p $(PREFIX)/include $(PREFIX)/lib/pkgconfig $(PREFIX)/lib/cmake/madelung
-	install -m 644 crates/c/include/madelung.h $(PREFIX)/include
+	install -m 644 crates/c/include/madelung.h crates/c/fortran/madelung.f90 $(PREFIX)/include
 	install -m 644 $(TARGET)/release/libmadelung.a $(PREFIX)/lib
 	install -m 755 $(TARGET)/release/libmadelung.so $(PREFIX)/lib/libmadelung.so.0
 	ln -sf libmadelung.so.0 $(PREFIX)/lib/libmadelung.so

@@ -27,14 +27,20 @@ fn the_header_is_what_cbindgen_writes() {
     assert!(there == text, "crates/c/include/madelung.h is not what cbindgen writes: `make header` does");
 }
 
-/// Statically linked, with all warnings as errors.
-#[test]
-fn a_program_in_c_and_in_cpp() {
+/// The folder of programs, and the library that they are linked to.
+fn library() -> (PathBuf, PathBuf) {
     let deps = std::env::current_exe().expect("a path");
     let deps = deps.parent().expect("a folder");
     let library = deps.join("libmadelung.a");
     let library =
         if library.exists() { library } else { deps.parent().expect("a folder").join("libmadelung.a") };
+    (deps.to_path_buf(), library)
+}
+
+/// Statically linked, with all warnings as errors.
+#[test]
+fn a_program_in_c_and_in_cpp() {
+    let (deps, library) = library();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine.c");
     for (compiler, language, standard) in [("cc", "c", "c99"), ("c++", "c++", "c++17")] {
         let program = deps.join(format!("madelung-engine-{standard}"));
@@ -55,4 +61,25 @@ fn a_program_in_c_and_in_cpp() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.ends_with("all as expected\n"), "{standard}: {said}");
     }
+}
+
+/// Where there is a Fortran compiler: few machines have one, and nothing else of the project needs it.
+#[test]
+fn a_program_in_fortran() {
+    let Ok(found) = Command::new("gfortran").arg("--version").output() else { return };
+    assert!(found.status.success());
+    let ((deps, library), folder) = (library(), Path::new(env!("CARGO_MANIFEST_DIR")));
+    let program = deps.join("madelung-rock-salt-fortran");
+    let output = Command::new("gfortran")
+        .args(["-std=f2018", "-Wall", "-Wextra", "-Werror", "-O1", "-J"])
+        .arg(&deps)
+        .args([folder.join("fortran/madelung.f90"), folder.join("../../examples/c/rock_salt.f90"), library])
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program)
+        .output()
+        .expect("a Fortran compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(&program).output().expect("a program");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("Madelung's constant 1.747565"), "{said}");
 }
