@@ -126,8 +126,8 @@ c:
 	$(CARGO) build --locked --release --package madelung-c --package madelung-python
 	mkdir -p $(PREFIX)/include $(PREFIX)/lib/pkgconfig $(PREFIX)/lib/cmake/madelung
 	install -m 644 crates/c/include/madelung.h crates/c/fortran/madelung.f90 $(PREFIX)/include
-	install -m 644 $(TARGET)/release/libmadelung.a $(PREFIX)/lib
-	install -m 755 $(TARGET)/release/libmadelung.so $(PREFIX)/lib/libmadelung.so.0
+	install -m 644 $(TARGET)/release/libmadelung_c.a $(PREFIX)/lib/libmadelung.a
+	install -m 755 $(TARGET)/release/libmadelung_c.so $(PREFIX)/lib/libmadelung.so.0
 	ln -sf libmadelung.so.0 $(PREFIX)/lib/libmadelung.so
 	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|; s|@VERSION@|$(VERSION)|' crates/c/madelung.pc.in > $(PREFIX)/lib/pkgconfig/madelung.pc
 	install -m 644 crates/c/madelungConfig.cmake $(PREFIX)/lib/cmake/madelung

@@ -31,9 +31,7 @@ fn the_header_is_what_cbindgen_writes() {
 fn library() -> (PathBuf, PathBuf) {
     let deps = std::env::current_exe().expect("a path");
     let deps = deps.parent().expect("a folder");
-    let library = deps.join("libmadelung.a");
-    let library =
-        if library.exists() { library } else { deps.parent().expect("a folder").join("libmadelung.a") };
+    let library = deps.join("libmadelung_c.a");
     (deps.to_path_buf(), library)
 }
 
