@@ -47,14 +47,18 @@ impl madelung_array {
         if self.data.is_null() && (self.shape.is_null() || may_be_zero) {
             return Ok(None);
         }
-        // SAFETY: the caller's promise, as for those behind it.
+        // SAFETY: the caller's promise.
         let lengths = unsafe { array(name, self.shape, size(name, i64::from(self.axes))?, 1) }?;
         let shape = lengths.iter().map(|x| size(name, *x)).collect::<Result<Vec<_>>>()?;
         let count = shape.iter().try_fold(1_usize, |n, x| n.checked_mul(*x)).unwrap_or(usize::MAX);
         let data = match self.dtype {
+            // SAFETY: the caller's promise.
             MADELUNG_F32 => Data::F32(unsafe { array(name, self.data.cast(), count, 1) }?),
+            // SAFETY: the caller's promise.
             MADELUNG_F64 => Data::F64(unsafe { array(name, self.data.cast(), count, 1) }?),
+            // SAFETY: the caller's promise.
             MADELUNG_I32 => Data::I32(unsafe { array(name, self.data.cast(), count, 1) }?),
+            // SAFETY: the caller's promise.
             MADELUNG_I64 => Data::I64(unsafe { array(name, self.data.cast(), count, 1) }?),
             other => return Err(Error::argument(name, "a dtype, MADELUNG_F64, …", other.to_string())),
         };
@@ -103,11 +107,14 @@ pub unsafe extern "C" fn madelung_call(
 ) -> i32 {
     status(|| {
         described().as_ref().map_err(Clone::clone)?;
-        // SAFETY: the caller's promise, as for all that follow.
+        // SAFETY: the caller's promise.
         let (context, name) = unsafe { (context_of(context)?, text("member", member)?) };
         let entry = find(name)?;
+        // SAFETY: the caller's promise.
         let tensors = unsafe { array("tensors", tensors, size("tensors", tensor_count)?, 1) }?;
+        // SAFETY: the caller's promise.
         let numbers = unsafe { array("numbers", numbers, size("numbers", number_count)?, 1) }?;
+        // SAFETY: the caller's promise.
         let behind = unsafe { array("behind", behind, size("behind", behind_count)?, 1) }?;
         let kinds = entry.inputs.len();
         let wanted_counts =
@@ -122,10 +129,12 @@ pub unsafe extern "C" fn madelung_call(
         for (n, tensor) in tensors.iter().enumerate() {
             let name = entry.name(n);
             let missing = || Error::argument(&*name, "an array", "a null pointer");
+            // SAFETY: the caller's promise.
             views.push(unsafe { tensor.view(&name, false) }?.ok_or_else(missing)?);
         }
         let extra = behind.iter().enumerate();
         let extra: Vec<_> = extra
+            // SAFETY: the caller's promise.
             .map(|(n, tensor)| unsafe { tensor.view(&entry.name(views.len() + n), true) })
             .collect::<Result<_>>()?;
         // SAFETY: both fields have 8 bytes, of which each pattern is a number.
@@ -136,6 +145,7 @@ pub unsafe extern "C" fn madelung_call(
         let arrays = found.values.into_iter().chain(saved).chain(found.gradients);
         let owned =
             arrays.map(|array| Owned { shape: array.shape().iter().map(|x| *x as i64).collect(), array });
+        // SAFETY: the caller's promise.
         unsafe { give("results", results, madelung_arrays(owned.collect())) }
     })
 }
@@ -159,11 +169,13 @@ pub unsafe extern "C" fn madelung_arrays_get(
     into: *mut madelung_array,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller's promise, as for the next ones.
+        // SAFETY: the caller's promise.
         let count = unsafe { handle("arrays", arrays) }?.0.len();
+        // SAFETY: the caller's promise.
         let found = usize::try_from(n).ok().and_then(|n| unsafe { &mut (*arrays).0 }.get_mut(n));
         let found = found.ok_or_else(|| Error::argument("n", format!("below {count}"), n.to_string()))?;
         let into =
+            // SAFETY: the caller's promise.
             unsafe { into.as_mut() }.ok_or_else(|| Error::argument("into", "a struct", "a null pointer"))?;
         *into = madelung_array {
             dtype: number_of(found.array.dtype()),

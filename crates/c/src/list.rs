@@ -71,10 +71,12 @@ pub unsafe extern "C" fn madelung_list_find(
     status(|| {
         // SAFETY: the caller's promise.
         let (context, n) = (unsafe { context_of(context) }?, size("atoms", atoms)?);
-        // SAFETY: the caller's promise, as for the next two.
+        // SAFETY: the caller's promise.
         let positions = unsafe { array("positions", positions, n, 3) }?;
+        // SAFETY: the caller's promise.
         let cell = (!cell.is_null()).then(|| unsafe { array("cell", cell, 3, 3) }).transpose()?;
         let periodic =
+            // SAFETY: the caller's promise.
             (!periodic.is_null()).then(|| unsafe { array("periodic", periodic, 3, 1) }).transpose()?;
         let (rows, axes) = axes(cell, periodic.map(|x| [x[0], x[1], x[2]]))?;
         let batch = Batch::single(n)?;
@@ -108,12 +110,14 @@ pub unsafe extern "C" fn madelung_list_from_rows(
 ) -> i32 {
     status(|| {
         let n = size("atoms", atoms)?;
-        // SAFETY: the caller's promise, as for those behind it.
+        // SAFETY: the caller's promise.
         let first = unsafe { array("first", first, n.saturating_add(1), 1) }?;
         let entries = size("first", *first.last().expect("one at least"))?;
+        // SAFETY: the caller's promise.
         let others = unsafe { array("others", others, entries, 1) }?;
         let shifts = match shifts.is_null() {
             true => vec![[0; 3]; others.len()],
+            // SAFETY: the caller's promise.
             false => unsafe { array("shifts", shifts, entries, 3) }?.as_chunks().0.to_vec(),
         };
         let kind = match kind {
@@ -137,8 +141,9 @@ pub unsafe extern "C" fn madelung_list_from_rows(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madelung_list_pairs(list: *const madelung_list, pairs: *mut i64) -> i32 {
     status(|| {
-        // SAFETY: the caller's promise, as for the next one.
+        // SAFETY: the caller's promise.
         let found = unsafe { handle("list", list) }?.pairs.len();
+        // SAFETY: the caller's promise.
         let place = unsafe { pairs.as_mut() }
             .ok_or_else(|| Error::argument("pairs", "a place for a number", "a null pointer"))?;
         *place = found as i64;

@@ -42,9 +42,11 @@ pub unsafe extern "C" fn madelung_pair_potential(
     results: *const madelung_results,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller's promise, as for all that follow.
+        // SAFETY: the caller's promise.
         let context = unsafe { context_of(context) }?;
+        // SAFETY: the caller's promise.
         let (name, given) = unsafe { (text("name", name)?, of_size("system", system)?) };
+        // SAFETY: the caller's promise.
         let (results, list) = unsafe { (of_size("results", results)?, handle("list", list)?) };
         let (n, k) = (size("atoms", given.atoms)?, size("kinds", kinds)?);
         let unknown =
@@ -54,13 +56,18 @@ pub unsafe extern "C" fn madelung_pair_potential(
             .get(name)
             .filter(|_| registry().get(&format!("{name}_at")).is_some())
             .ok_or_else(unknown)?;
+        // SAFETY: the caller's promise.
         let positions = unsafe { array("positions", given.positions, n, 3) }?;
+        // SAFETY: the caller's promise.
         let cell = (!given.cell.is_null()).then(|| unsafe { array("cell", given.cell, 3, 3) }).transpose()?;
         let (rows, _) = axes(cell, (given.has_periodic != 0).then_some(given.periodic))?;
+        // SAFETY: the caller's promise.
         let types = unsafe { array("types", types, n, 1) }?;
+        // SAFETY: the caller's promise.
         let each = unsafe { array("tables", tables, size("parameters", parameters)?, 1) }?;
         let each: Vec<Array> = each
             .iter()
+            // SAFETY: the caller's promise.
             .map(|table| Array::from_f64(DType::F64, &[k, k], unsafe { array("tables", *table, k, k) }?))
             .collect::<Result<_>>()?;
         // Behind the positions and the cell, before the strain.
@@ -113,6 +120,7 @@ pub unsafe extern "C" fn madelung_pair_potential(
         let virial = options.compute_virial.then(|| gradients.next()).flatten();
         let energies = found.values.into_iter().next().expect("an output");
         let charge_gradients = options.compute_charge_gradients.then(|| Array::zeros(DType::F64, &[n]));
+        // SAFETY: the caller's promise.
         unsafe { results.fill(&Energies { energies, forces, charge_gradients, virial }) }
     })
 }

@@ -31,9 +31,11 @@ impl madelung_system {
     /// Pointers are valid for what they are said to hold.
     pub(crate) unsafe fn system<'a>(&self) -> Result<System<'a>> {
         let n = size("atoms", self.atoms)?;
-        // SAFETY: the caller's promise, as for those behind it.
+        // SAFETY: the caller's promise.
         let positions = unsafe { array("positions", self.positions, n, 3) }?;
+        // SAFETY: the caller's promise.
         let charges = unsafe { array("charges", self.charges, n, 1) }?;
+        // SAFETY: the caller's promise.
         let cell = (!self.cell.is_null()).then(|| unsafe { array("cell", self.cell, 3, 3) }).transpose()?;
         let (rows, periodic) = axes(cell, (self.has_periodic != 0).then_some(self.periodic))?;
         let of_positions: View<'a> = positions.as_chunks::<3>().0.into();
@@ -42,15 +44,18 @@ impl madelung_system {
             System::with_boundaries(of_positions, charges.into(), (&rows[..]).into(), &[periodic], batch)?;
         let excluded = size("exclusions", self.exclusions)?;
         if excluded != 0 {
+            // SAFETY: the caller's promise.
             let pairs = unsafe { array("excluded", self.excluded, excluded, 2) }?.as_chunks().0;
             let none = vec![0.0; pairs.len()];
             let factors = match self.factors.is_null() {
                 true => &none[..],
+                // SAFETY: the caller's promise.
                 false => unsafe { array("factors", self.factors, excluded, 1) }?,
             };
             system = system.excluding(pairs, factors)?;
         }
         if !self.widths.is_null() {
+            // SAFETY: the caller's promise.
             system = system.with_widths(unsafe { array("widths", self.widths, n, 1) }?.into())?;
         }
         Ok(system)
@@ -147,11 +152,14 @@ pub unsafe extern "C" fn madelung_energies(
     results: *const madelung_results,
 ) -> i32 {
     status(|| {
-        // SAFETY: the caller's promise, as for those behind it.
+        // SAFETY: the caller's promise.
         let context = unsafe { context_of(context) }?;
+        // SAFETY: the caller's promise.
         let (sum, results) = unsafe { (of_size("sum", sum)?, of_size("results", results)?) };
+        // SAFETY: the caller's promise.
         let system = unsafe { of_size("system", system)?.system() }?;
         let options = results.options(sum.prefactor);
+        // SAFETY: the caller's promise.
         let list = unsafe { list.as_ref() };
         let pairs = list.map(|list| list.reaching(sum.cutoff)).transpose()?;
         let within = || Error::argument("list", "a list", "a null pointer");
@@ -172,6 +180,7 @@ pub unsafe extern "C" fn madelung_energies(
             }
             other => Err(Error::argument("kind", "one of MADELUNG_EWALD, …", other.to_string())),
         }?;
+        // SAFETY: the caller's promise.
         unsafe { results.fill(&found) }
     })
 }
@@ -183,10 +192,12 @@ pub unsafe extern "C" fn madelung_energies(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madelung_choose(system: *const madelung_system, sum: *mut madelung_sum) -> i32 {
     status(|| {
-        // SAFETY: the caller's promise, as for the next ones.
+        // SAFETY: the caller's promise.
         let given = unsafe { of_size("sum", sum.cast_const()) }?;
+        // SAFETY: the caller's promise.
         let system = unsafe { of_size("system", system) }?;
         let is_lattice = system.axes()?.iter().filter(|on| **on).count() > 1;
+        // SAFETY: the caller's promise.
         let system = unsafe { system.system() }?;
         let chosen = match given.kind {
             // Sums over all pairs have no parameters.
