@@ -87,11 +87,12 @@ _ALL = {name: family.op for name, family in OPS.items()}
 every_op, every_trait = _of(covering(_ALL)), _of(covering(_ALL, together=1))
 
 
-def close(found: Any, expected: Any, tolerance: float = 1e-12) -> None:
-    """Elementwise, against the largest of what is expected."""
+def close(found: Any, expected: Any, tolerance: float = 1e-12, terms: float = 0.0) -> None:
+    """Elementwise, against the largest of what is expected, or its `terms`, where these cancel but for rounding."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape
     scale = np.abs(expected).max() if expected.size else 0.0
+    scale = terms if scale < 1e-13 * terms else scale
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
 
 
