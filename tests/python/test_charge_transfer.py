@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 
 import madelung.numpy as mn
-from conftest import required
 from test_equilibration import ATOMS, CELL, atoms, dense
-
-torch, jax = required("torch"), required("jax")
-import jax.numpy as jnp  # noqa: E402
-
-import madelung.jax as mj  # noqa: E402
-import madelung.torch as mt  # noqa: E402
+from test_equilibration_constraints import check_derivatives
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 EXPONENTS = np.random.default_rng(0).uniform(0.2, 0.5, ATOMS)
@@ -102,16 +96,7 @@ def test_derivatives() -> None:
         q, energy = space.qeq(r, chi, eta, make(widths), orbital_exponents=exponents, external_field=field)
         return (q * make(weight)).sum() + energy.sum()
 
-    def by_torch(*x: Any) -> Any:
-        return value(mt, torch.tensor, *x)
-
-    inputs = [torch.tensor(x, requires_grad=True) for x in arrays]
-    assert torch.autograd.gradcheck(by_torch, inputs, atol=1e-7, rtol=1e-5)
-    assert torch.autograd.gradgradcheck(by_torch, inputs, atol=1e-6, rtol=1e-4)
-    first = torch.autograd.grad(by_torch(*inputs), inputs)
-    found = jax.grad(lambda x: value(mj, jnp.asarray, *x))([jnp.asarray(x) for x in arrays])
-    for got, want in zip(found, first):
-        np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=1e-10)
+    check_derivatives(value, arrays)
 
 
 def test_batches() -> None:

@@ -50,6 +50,22 @@ def solved(matrix: np.ndarray, chi: np.ndarray) -> tuple[np.ndarray, float]:
     return q, float(chi @ q + 0.5 * q @ matrix @ q)
 
 
+def check_derivatives(value: Any, arrays: list[np.ndarray]) -> None:
+    """Two derivatives in PyTorch against differences, and the first in JAX; `value`: of a namespace, what makes its
+    arrays, and these."""
+
+    def by_torch(*x: Any) -> Any:
+        return value(mt, torch.tensor, *x)
+
+    inputs = [torch.tensor(x, requires_grad=True) for x in arrays]
+    assert torch.autograd.gradcheck(by_torch, inputs, atol=1e-7, rtol=1e-5)
+    assert torch.autograd.gradgradcheck(by_torch, inputs, atol=1e-6, rtol=1e-4)
+    first = torch.autograd.grad(by_torch(*inputs), inputs)
+    found = jax.grad(lambda x: value(mj, jnp.asarray, *x))([jnp.asarray(x) for x in arrays])
+    for got, want in zip(found, first):
+        np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("cell", [None, CELL], ids=["molecule", "crystal"])
 def test_dense_solutions(cell: Any) -> None:
     r, _, widths, chi, eta = atoms(3)
@@ -106,16 +122,7 @@ def test_derivatives_by_factors(cell: Any) -> None:
         q, energy = space.qeq(r, *fixed, exclusions=(make(pairs), factors), accuracy=1e-12)
         return (q * make(weight)).sum() + energy.sum()
 
-    def by_torch(*x: Any) -> Any:
-        return value(mt, torch.tensor, *x)
-
-    inputs = [torch.tensor(x, requires_grad=True) for x in (r, np.array([0.2, 0.4]))]
-    assert torch.autograd.gradcheck(by_torch, inputs, atol=1e-7, rtol=1e-5)
-    assert torch.autograd.gradgradcheck(by_torch, inputs, atol=1e-6, rtol=1e-4)
-    first = torch.autograd.grad(by_torch(*inputs), inputs)
-    found = jax.grad(lambda x: value(mj, jnp.asarray, *x))([jnp.asarray(r), jnp.array([0.2, 0.4])])
-    for got, want in zip(found, first):
-        np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=1e-10)
+    check_derivatives(value, [r, np.array([0.2, 0.4])])
 
 
 def test_derivatives() -> None:
@@ -128,16 +135,7 @@ def test_derivatives() -> None:
         q, energy = space.qeq(r, chi, eta, make(widths), None, totals, external_field=field, **constrained)
         return (q * make(weight)).sum() + energy.sum()
 
-    def by_torch(*x: Any) -> Any:
-        return value(mt, torch.tensor, *x)
-
-    inputs = [torch.tensor(x, requires_grad=True) for x in arrays]
-    assert torch.autograd.gradcheck(by_torch, inputs, atol=1e-7, rtol=1e-5)
-    assert torch.autograd.gradgradcheck(by_torch, inputs, atol=1e-6, rtol=1e-4)
-    first = torch.autograd.grad(by_torch(*inputs), inputs)
-    found = jax.grad(lambda x: value(mj, jnp.asarray, *x))([jnp.asarray(x) for x in arrays])
-    for got, want in zip(found, first):
-        np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=1e-10)
+    check_derivatives(value, arrays)
 
 
 def test_batches() -> None:

@@ -8,30 +8,24 @@ import numpy as np
 import pytest
 
 from conftest import required
-from test_forcefield import DATA, evaluated
+from test_forcefield import evaluated, read
 
 openmm = required("openmm")
-import openmm.app as app  # noqa: E402
-from openmm import unit  # noqa: E402
-
 from madelung.openmm import coulomb_force, take_coulomb  # noqa: E402
 
 
-def system_of(files: list[str], name: str, alone: bool = False, **options: Any) -> tuple[Any, np.ndarray]:
-    pdb = app.PDBFile(str(DATA / name))
-    model = app.Modeller(pdb.topology, pdb.positions)
-    if alone:
-        model.deleteWater()
-        model.delete([a for a in model.topology.atoms() if a.residue.name == "Cl"])
-    system = app.ForceField(*files).createSystem(model.topology, **options)
-    return system, np.array(model.positions.value_in_unit(unit.nanometer))
+def copied(name: str) -> tuple[Any, np.ndarray]:
+    system, r, _ = read(name)
+    return openmm.XmlSerializer.clone(system), r
 
 
 @pytest.mark.parametrize("method", [None, "ewald", "pme"])
 def test_water(method: Any) -> None:
     """To the error of OpenMM's mesh; with a list that is kept while atoms move a little, and found again."""
-    options = {"nonbondedMethod": app.PME, "nonbondedCutoff": 0.9, "ewaldErrorTolerance": 1e-7, "rigidWater": False}
-    system, r = system_of(["amber14/tip3p.xml"], "tip3p.pdb", **options)
+    system, r = copied("flexible water")
+    for force in system.getForces():
+        if isinstance(force, openmm.NonbondedForce):
+            force.setEwaldErrorTolerance(1e-7)
     expected = [evaluated(system, x) for x in (r, r + 0.02 * np.sin(r), r + 0.3)]
     force = take_coulomb(system, accuracy=1e-8, method=method)
     assert force.usesPeriodicBoundaryConditions()
@@ -47,7 +41,7 @@ def test_water(method: Any) -> None:
 
 
 def test_a_peptide_without_cutoff() -> None:
-    system, r = system_of(["amber14-all.xml"], "test.pdb", alone=True, nonbondedMethod=app.NoCutoff)
+    system, r = copied("peptide")
     energy, forces = evaluated(system, r)
     assert not take_coulomb(system).usesPeriodicBoundaryConditions()
     got = evaluated(system, r)

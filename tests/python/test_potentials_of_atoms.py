@@ -82,7 +82,7 @@ def test_dispersion_of_all_pairs(mixing: str) -> None:
 
 
 def plain_attraction(r: np.ndarray, epsilon: np.ndarray, sigma: np.ndarray, cutoff: float) -> list[float]:
-    """What an attraction that is cut off has within the cutoff, ½ Σ 4ε(σ/r)⁶, by plain loops."""
+    """Attraction of pairs within a cutoff, ½ Σ 4ε(σ/r)⁶, by plain loops."""
     images = np.stack(np.meshgrid(*[np.arange(-1, 2)] * 3), -1).reshape(-1, 3) @ CELL
     found = []
     for i in range(len(r)):

@@ -402,10 +402,10 @@ int32_t madelung_list_pairs(const struct madelung_list *list, int64_t *pairs);
 void madelung_list_free(struct madelung_list *list);
 
 /**
- * The energy of a pair potential, "lennard_jones", "born_mayer", …, and what else there are arrays for; charges, widths and
- * exclusions of the system are not looked at. `types`: (N), from 0 to below `kinds`; `tables`: the parameters of the
- * potential in their order, (kinds, kinds) each, of which the mean of both elements counts; `end`: MADELUNG_TAPER, …, with an
- * `onset` of 0 for nine tenths of the cutoff.
+ * The energy of a pair potential, "lennard_jones", "born_mayer", …, and what else there are arrays for; charges and widths
+ * of the system are not looked at, and the list lacks pairs that are left out. `types`: (N), from 0 to below `kinds`;
+ * `tables`: the parameters of the potential in their order, (kinds, kinds) each, of which the mean of both elements
+ * counts; `end`: MADELUNG_TAPER, …, with an `onset` of 0 for nine tenths of the cutoff.
  *
  * Handles are handles of this library, and pointers are valid for what they are said to hold.
  */

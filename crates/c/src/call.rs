@@ -6,7 +6,7 @@ use crate::memory::{array, give, handle, size, take, text};
 use crate::status::status;
 use crate::types::*;
 use madelung::array::{Array, DType, Data, View};
-use madelung::{Error, Result, electrostatics, potentials};
+use madelung::{Error, Result};
 use madelung_bridge::{Described, describe, find};
 use std::ffi::{CString, c_char};
 use std::sync::OnceLock;
@@ -22,9 +22,7 @@ struct Owned {
 /// The descriptions of all ops, whose members can be found from now on.
 fn described() -> &'static Result<Vec<Described>> {
     static DESCRIBED: OnceLock<Result<Vec<Described>>> = OnceLock::new();
-    DESCRIBED.get_or_init(|| {
-        describe(&[electrostatics::registry(), potentials::registry(), madelung::neighbors::registry()])
-    })
+    DESCRIBED.get_or_init(|| describe(&madelung::registries()))
 }
 
 fn number_of(dtype: DType) -> i32 {

@@ -40,9 +40,10 @@ pub unsafe extern "C" fn madelung_context_free(context: *mut madelung_context) {
     unsafe { take(context) };
 }
 
-/// The context of a handle.
+/// The context of a handle; a null pointer is refused.
 ///
-/// As of [`handle`].
+/// # Safety
+/// `context` is null, or a handle of this library that is not freed.
 pub(crate) unsafe fn context_of(
     context: *const madelung_context,
 ) -> madelung::Result<backend::Context<'static>> {

@@ -20,10 +20,10 @@ pub const MADELUNG_SWITCH: i32 = 1;
 /// No end: energies are cut off.
 pub const MADELUNG_CUT: i32 = 2;
 
-/// The energy of a pair potential, "lennard_jones", "born_mayer", …, and what else there are arrays for; charges, widths and
-/// exclusions of the system are not looked at. `types`: (N), from 0 to below `kinds`; `tables`: the parameters of the
-/// potential in their order, (kinds, kinds) each, of which the mean of both elements counts; `end`: MADELUNG_TAPER, …, with an
-/// `onset` of 0 for nine tenths of the cutoff.
+/// The energy of a pair potential, "lennard_jones", "born_mayer", …, and what else there are arrays for; charges and widths
+/// of the system are not looked at, and the list lacks pairs that are left out. `types`: (N), from 0 to below `kinds`;
+/// `tables`: the parameters of the potential in their order, (kinds, kinds) each, of which the mean of both elements
+/// counts; `end`: MADELUNG_TAPER, …, with an `onset` of 0 for nine tenths of the cutoff.
 ///
 /// Handles are handles of this library, and pointers are valid for what they are said to hold.
 #[unsafe(no_mangle)]
@@ -51,6 +51,10 @@ pub unsafe extern "C" fn madelung_pair_potential(
         let (n, k) = (size("atoms", given.atoms)?, size("kinds", kinds)?);
         let unknown =
             || Error::argument("name", "the name of a pair potential, `lennard_jones`", format!("`{name}`"));
+        if given.exclusions != 0 {
+            let expected = "0 with pair potentials, whose list lacks the pairs that are left out";
+            return Err(Error::argument("exclusions", expected, given.exclusions.to_string()));
+        }
         // Potentials of types are those with an energy of two types at a distance.
         let op = registry()
             .get(name)

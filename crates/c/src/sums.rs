@@ -89,10 +89,15 @@ impl madelung_results {
             ("charge_gradients", self.charge_gradients, optional(&found.charge_gradients)?),
             ("virial", self.virial, optional(&found.virial)?),
         ];
+        // All are looked at before one is written.
+        let mut places = vec![];
         for (name, place, values) in all {
             let Some(values) = values else { continue };
             // SAFETY: the caller's promise.
-            let Some(place) = unsafe { room(name, place, values.len()) }? else { continue };
+            let place = unsafe { room(name, place, values.len()) }?;
+            places.extend(place.map(|place| (place, values)));
+        }
+        for (place, values) in places {
             for (to, x) in place.iter_mut().zip(values) {
                 *to = if self.adds != 0 { *to + x } else { x };
             }

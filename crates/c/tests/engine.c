@@ -200,6 +200,15 @@ static void potentials(const madelung_context *context)
                                        0.0, &results) == MADELUNG_ARGUMENT, no_potentials[n]);
         expect(!strncmp(madelung_last_error(), "`name`: expected", 16), "its words");
     }
+    system.exclusions = 1;
+    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 3.0, MADELUNG_CUT,
+                                   0.0, &results) == MADELUNG_ARGUMENT, "exclusions of a pair potential");
+    system.exclusions = 0;
+    energy = 7.0, results.forces = (double *)((char *)forces + 1);
+    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 3.0, MADELUNG_CUT,
+                                   0.0, &results) == MADELUNG_ARGUMENT, "an odd address of results");
+    near(energy, 7.0, 0.0, "a result beside one that cannot be written");
+    results.forces = forces;
     types[1] = 2;
     expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 3.0, MADELUNG_CUT,
                                    0.0, &results) == MADELUNG_ARGUMENT, "no such type");
