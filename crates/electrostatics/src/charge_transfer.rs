@@ -1,6 +1,6 @@
 //! Electronegativities by which charge goes only between atoms whose orbitals overlap: QTPIE.
 
-use crate::declare::{energies, summed};
+use crate::declare::{charged_with, energies, summed};
 use madelung_core::Result;
 use madelung_core::op::{Constraint, Op};
 use madelung_core::runtime::Kernel;
@@ -56,25 +56,15 @@ pub(crate) const KERNELS: [&Kernel; 1] = [&CHARGE_TRANSFER];
 /// Lett. 463, 288 (2008)).
 pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
     let op = |per_system: bool| {
-        let total = if per_system { "_total" } else { "" };
-        let op = Op::new("madelung", &format!("charge_transfer{total}"), 1)
-            .real("positions", &["Atom", "3"])
-            .force()
-            .real("charges", &["Atom"])
-            .real("cell", &["System", "3", "3"])
-            .geometry()
-            .must_be(Constraint::OpenCell)
-            .real("electronegativity", &["Atom"])
-            .must_be(Constraint::Finite)
-            .real("exponents", &["Atom"])
-            .must_be(Constraint::Positive)
-            .real("field", &["System", "3"])
-            .must_be(Constraint::Finite)
-            .zero("strain", &["System", "3", "3"])
-            .force()
-            .batch("atoms", "Atom", "System")
-            .scalar("prefactor")
-            .must_be(Constraint::Finite)
+        let op = charged_with("charge_transfer", per_system, Constraint::OpenCell, |op| {
+            op.real("electronegativity", &["Atom"])
+                .must_be(Constraint::Finite)
+                .real("exponents", &["Atom"])
+                .must_be(Constraint::Positive)
+                .real("field", &["System", "3"])
+                .must_be(Constraint::Finite)
+        });
+        let op = op
             .pairs("pairs", "Atom")
             .must_be(Constraint::Full)
             .scalar("cutoff")

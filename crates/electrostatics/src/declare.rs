@@ -12,6 +12,18 @@ pub(crate) fn charged(name: &str, per_system: bool, parameters: &[&str]) -> OpBu
 
 /// Declaration of charges in cells that satisfy a condition.
 pub(crate) fn charged_in(name: &str, per_system: bool, parameters: &[&str], cells: Constraint) -> OpBuilder {
+    charged_with(name, per_system, cells, |op| {
+        parameters.iter().fold(op, |op, name| op.real(name, &["System"]).must_be(Constraint::Positive))
+    })
+}
+
+/// Declaration of charges in cells that satisfy a condition, with real arguments that `reals` adds.
+pub(crate) fn charged_with(
+    name: &str,
+    per_system: bool,
+    cells: Constraint,
+    reals: impl FnOnce(OpBuilder) -> OpBuilder,
+) -> OpBuilder {
     let total = if per_system { "_total" } else { "" };
     let op = Op::new("madelung", &format!("{name}{total}"), 1)
         .real("positions", &["Atom", "3"])
@@ -20,8 +32,8 @@ pub(crate) fn charged_in(name: &str, per_system: bool, parameters: &[&str], cell
         .real("cell", &["System", "3", "3"])
         .geometry()
         .must_be(cells);
-    let op = parameters.iter().fold(op, |op, name| op.real(name, &["System"]).must_be(Constraint::Positive));
-    op.zero("strain", &["System", "3", "3"])
+    reals(op)
+        .zero("strain", &["System", "3", "3"])
         .force()
         .batch("atoms", "Atom", "System")
         .scalar("prefactor")

@@ -1,6 +1,6 @@
 //! Charges in a uniform external field.
 
-use crate::declare::{energies, summed};
+use crate::declare::{charged_with, energies, summed};
 use madelung_core::Result;
 use madelung_core::op::{Constraint, Op};
 use madelung_core::runtime::Kernel;
@@ -31,21 +31,9 @@ pub(crate) const KERNELS: [&Kernel; 1] = [&UNIFORM_FIELD];
 /// The ops `uniform_field`, with energies per atom, and `uniform_field_total`, per system; they do not depend on cells.
 pub(crate) fn ops() -> Result<Vec<Arc<Op>>> {
     let op = |per_system: bool| {
-        let total = if per_system { "_total" } else { "" };
-        let op = Op::new("madelung", &format!("uniform_field{total}"), 1)
-            .real("positions", &["Atom", "3"])
-            .force()
-            .real("charges", &["Atom"])
-            .real("cell", &["System", "3", "3"])
-            .geometry()
-            .must_be(Constraint::OpenCell)
-            .real("field", &["System", "3"])
-            .must_be(Constraint::Finite)
-            .zero("strain", &["System", "3", "3"])
-            .force()
-            .batch("atoms", "Atom", "System")
-            .scalar("prefactor")
-            .must_be(Constraint::Finite);
+        let op = charged_with("uniform_field", per_system, Constraint::OpenCell, |op| {
+            op.real("field", &["System", "3"]).must_be(Constraint::Finite)
+        });
         let (op, into) = energies(op, per_system);
         let op = op.step_as(&UNIFORM_FIELD, &[("energy", into)]);
         summed(op, per_system, &["positions", "charges", "cell", "field", "strain"])
