@@ -115,9 +115,9 @@ pub mod cuda {
 /// Neighbour lists and searches around any points, on the host and on a device.
 pub mod neighbors {
     pub use madelung_neighbors::{
-        CooArrays, Coordinate, Cutoff, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, Form,
-        HashGrid, KeptGrid, ListArrays, Method, Nearest, NearestArrays, NeighborSearch, Options, Periodic,
-        QueryPairs, distances, neighbor_coo, registry,
+        CooArrays, Coordinate, Cutoff, DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch,
+        ExcludedPairs, Form, HashGrid, KeptGrid, ListArrays, Method, Nearest, NearestArrays, NeighborSearch,
+        Options, Periodic, QueryPairs, distances, neighbor_coo, registry,
     };
 }
 

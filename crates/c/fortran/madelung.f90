@@ -84,6 +84,15 @@ module madelung
       type(c_ptr), intent(out) :: list
     end function
 
+    integer(c_int32_t) function madelung_list_of_domain(own, atoms, rows, count, lengths, others, mask, bits, &
+        wanted, list) bind(c)
+      import :: c_int32_t, c_int64_t, c_ptr
+      integer(c_int64_t), value :: own, atoms, count
+      type(c_ptr), value :: rows, lengths, others
+      integer(c_int32_t), value :: mask, bits, wanted
+      type(c_ptr), intent(out) :: list
+    end function
+
     subroutine madelung_list_free(list) bind(c)
       import :: c_ptr
       type(c_ptr), value :: list
@@ -104,14 +113,14 @@ module madelung
     end function
 
     integer(c_int32_t) function madelung_pair_potential(context, system, list, name, types, kinds, tables, parameters, &
-        cutoff, end, onset, results) bind(c)
+        prefactor, cutoff, end, onset, results) bind(c)
       import :: c_int32_t, c_int64_t, c_double, c_char, c_ptr, madelung_system, madelung_results
       type(c_ptr), value :: context, list, types
       type(madelung_system), intent(in) :: system
       character(c_char), intent(in) :: name(*)
       integer(c_int64_t), value :: kinds, parameters
       type(c_ptr), intent(in) :: tables(*)
-      real(c_double), value :: cutoff, onset
+      real(c_double), value :: prefactor, cutoff, onset
       integer(c_int32_t), value :: end
       type(madelung_results), intent(in) :: results
     end function

@@ -388,6 +388,31 @@ int32_t madelung_list_from_rows(int64_t atoms,
                                 struct madelung_list **list);
 
 /**
+ * The full list of one domain of a system, as each process of an engine has it: of `own` atoms, with entries among these and the
+ * ghosts behind them, `atoms` in all, none of which is moved. The entries of atom i are `others`\[i\], `lengths`\[i\] of them,
+ * for the `count` own atoms i of `rows`, each once, or all where it is null; rows that are not there are empty. An entry
+ * counts where its `bits` are `wanted`, and the bits of its `mask` are an atom's index: so entries that an engine marks have
+ * lists of their own. Arrays are copied.
+ *
+ * Sums over pairs then have energies of own atoms, their whole forces, and the share of the virial that adds up over domains;
+ * ghosts get nothing. MADELUNG_REAL_SPACE, MADELUNG_COULOMB with a cutoff and pair potentials take such a list, of systems
+ * without exclusions.
+ *
+ * Pointers are valid for what they are said to hold: `lengths` and `others` for `own` elements, of which those of `rows` are
+ * read.
+ */
+int32_t madelung_list_of_domain(int64_t own,
+                                int64_t atoms,
+                                const int32_t *rows,
+                                int64_t count,
+                                const int32_t *lengths,
+                                const int32_t *const *others,
+                                int32_t mask,
+                                int32_t bits,
+                                int32_t wanted,
+                                struct madelung_list **list);
+
+/**
  * The number of pairs of a list, each from both sides in a full one.
  *
  * `list` is a handle, and `pairs` is valid for writing a number.
@@ -403,9 +428,9 @@ void madelung_list_free(struct madelung_list *list);
 
 /**
  * The energy of a pair potential, "lennard_jones", "born_mayer", …, and what else there are arrays for; charges and widths
- * of the system are not looked at, and the list lacks pairs that are left out. `types`: (N), from 0 to below `kinds`;
- * `tables`: the parameters of the potential in their order, (kinds, kinds) each, of which the mean of both elements
- * counts; `end`: MADELUNG_TAPER, …, with an `onset` of 0 for nine tenths of the cutoff.
+ * of the system are not looked at. `types`: (N), from 0 to below `kinds`; `tables`: the parameters of the potential in their
+ * order, (kinds, kinds) each, of which the mean of both elements counts; `prefactor`: as of a sum, 0: 1; `end`:
+ * MADELUNG_TAPER, …, with an `onset` of 0 for nine tenths of the cutoff.
  *
  * Handles are handles of this library, and pointers are valid for what they are said to hold.
  */
@@ -417,6 +442,7 @@ int32_t madelung_pair_potential(const struct madelung_context *context,
                                 int64_t kinds,
                                 const double *const *tables,
                                 int64_t parameters,
+                                double prefactor,
                                 double cutoff,
                                 int32_t end,
                                 double onset,

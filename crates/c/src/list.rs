@@ -135,6 +135,74 @@ pub unsafe extern "C" fn madelung_list_from_rows(
     })
 }
 
+/// The full list of one domain of a system, as each process of an engine has it: of `own` atoms, with entries among these and the
+/// ghosts behind them, `atoms` in all, none of which is moved. The entries of atom i are `others`\[i\], `lengths`\[i\] of them,
+/// for the `count` own atoms i of `rows`, each once, or all where it is null; rows that are not there are empty. An entry
+/// counts where its `bits` are `wanted`, and the bits of its `mask` are an atom's index: so entries that an engine marks have
+/// lists of their own. Arrays are copied.
+///
+/// Sums over pairs then have energies of own atoms, their whole forces, and the share of the virial that adds up over domains;
+/// ghosts get nothing. MADELUNG_REAL_SPACE, MADELUNG_COULOMB with a cutoff and pair potentials take such a list, of systems
+/// without exclusions.
+///
+/// Pointers are valid for what they are said to hold: `lengths` and `others` for `own` elements, of which those of `rows` are
+/// read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madelung_list_of_domain(
+    own: i64,
+    atoms: i64,
+    rows: *const i32,
+    count: i64,
+    lengths: *const i32,
+    others: *const *const i32,
+    mask: i32,
+    bits: i32,
+    wanted: i32,
+    list: *mut *mut madelung_list,
+) -> i32 {
+    status(|| {
+        let (own, atoms, count) = (size("own", own)?, size("atoms", atoms)?, size("count", count)?);
+        // SAFETY: the caller's promise.
+        let (lengths, others) =
+            unsafe { (array("lengths", lengths, own, 1)?, array("others", others, own, 1)?) };
+        if own > atoms {
+            return Err(Error::argument("own", format!("at most the {atoms} atoms"), own.to_string()));
+        }
+        if wanted & !bits != 0 {
+            return Err(Error::argument(
+                "wanted",
+                format!("bits of `bits`, {bits:#x}"),
+                format!("{wanted:#x}"),
+            ));
+        }
+        let mut of = vec![None; own];
+        // SAFETY: the caller's promise.
+        let given = (!rows.is_null()).then(|| unsafe { array("rows", rows, count, 1) }).transpose()?;
+        for row in given.map_or_else(|| (0..own as i32).collect(), <[i32]>::to_vec) {
+            let free = usize::try_from(row).ok().filter(|row| of.get(*row) == Some(&None));
+            let Some(i) = free else {
+                let expected = format!("atoms below {own}, each once");
+                return Err(Error::argument("rows", expected, row.to_string()));
+            };
+            // SAFETY: the caller's promise.
+            of[i] = Some(unsafe { array("others", others[i], size("lengths", lengths[i].into())?, 1) }?);
+        }
+        let mut first = vec![0];
+        let mut columns = Vec::with_capacity(of.iter().flatten().map(|row| row.len()).sum());
+        for row in of {
+            let of_row = row.unwrap_or(&[]).iter().filter(|entry| **entry & bits == wanted);
+            columns.extend(of_row.map(|entry| entry & mask));
+            first.push(columns.len() as i64);
+        }
+        let made = PairList::of_domain(first, columns, atoms).map_err(|e| match e {
+            Error::Argument { expected, got, .. } => Error::argument("others", expected, got),
+            e => e,
+        })?;
+        // SAFETY: the caller's promise.
+        unsafe { give("list", list, madelung_list { pairs: Neighbors::Rows(made), cutoff: None }) }
+    })
+}
+
 /// The number of pairs of a list, each from both sides in a full one.
 ///
 /// `list` is a handle, and `pairs` is valid for writing a number.

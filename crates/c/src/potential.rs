@@ -9,9 +9,10 @@ use crate::types::{madelung_results, madelung_system};
 use madelung::array::{Array, DType, View};
 use madelung::batch::Batch;
 use madelung::map::Map;
-use madelung::op::{Arg, Cotangent, Request};
+use madelung::neighbors::ExcludedPairs;
+use madelung::op::{Arg, Op};
 use madelung::potentials::registry;
-use madelung::{Energies, Error, Result};
+use madelung::{Energies, Error, Options, Result};
 
 /// The end of a pair's energy: the taper 1 − 10x³ + 15x⁴ − 6x⁵ from `onset` to the cutoff.
 pub const MADELUNG_TAPER: i32 = 0;
@@ -21,9 +22,9 @@ pub const MADELUNG_SWITCH: i32 = 1;
 pub const MADELUNG_CUT: i32 = 2;
 
 /// The energy of a pair potential, "lennard_jones", "born_mayer", …, and what else there are arrays for; charges and widths
-/// of the system are not looked at, and the list lacks pairs that are left out. `types`: (N), from 0 to below `kinds`;
-/// `tables`: the parameters of the potential in their order, (kinds, kinds) each, of which the mean of both elements
-/// counts; `end`: MADELUNG_TAPER, …, with an `onset` of 0 for nine tenths of the cutoff.
+/// of the system are not looked at. `types`: (N), from 0 to below `kinds`; `tables`: the parameters of the potential in their
+/// order, (kinds, kinds) each, of which the mean of both elements counts; `prefactor`: as of a sum, 0: 1; `end`:
+/// MADELUNG_TAPER, …, with an `onset` of 0 for nine tenths of the cutoff.
 ///
 /// Handles are handles of this library, and pointers are valid for what they are said to hold.
 #[unsafe(no_mangle)]
@@ -36,6 +37,7 @@ pub unsafe extern "C" fn madelung_pair_potential(
     kinds: i64,
     tables: *const *const f64,
     parameters: i64,
+    prefactor: f64,
     cutoff: f64,
     end: i32,
     onset: f64,
@@ -51,10 +53,6 @@ pub unsafe extern "C" fn madelung_pair_potential(
         let (n, k) = (size("atoms", given.atoms)?, size("kinds", kinds)?);
         let unknown =
             || Error::argument("name", "the name of a pair potential, `lennard_jones`", format!("`{name}`"));
-        if given.exclusions != 0 {
-            let expected = "0 with pair potentials, whose list lacks the pairs that are left out";
-            return Err(Error::argument("exclusions", expected, given.exclusions.to_string()));
-        }
         // Potentials of types are those with an energy of two types at a distance.
         let op = registry()
             .get(name)
@@ -64,7 +62,7 @@ pub unsafe extern "C" fn madelung_pair_potential(
         let positions = unsafe { array("positions", given.positions, n, 3) }?;
         // SAFETY: the caller's promise.
         let cell = (!given.cell.is_null()).then(|| unsafe { array("cell", given.cell, 3, 3) }).transpose()?;
-        let (rows, _) = axes(cell, (given.has_periodic != 0).then_some(given.periodic))?;
+        let (rows, periodic) = axes(cell, (given.has_periodic != 0).then_some(given.periodic))?;
         // SAFETY: the caller's promise.
         let types = unsafe { array("types", types, n, 1) }?;
         // SAFETY: the caller's promise.
@@ -96,35 +94,35 @@ pub unsafe extern "C" fn madelung_pair_potential(
         let (batch, map) = (Batch::single(n)?, Map::new(types, k)?);
         let r: View<'_> = positions.as_chunks::<3>().0.into();
         let rows = Array::from_f64(DType::F64, &[1, 3, 3], rows.as_flattened())?;
-        let mut args = vec![Arg::Array(r), Arg::Array(rows.view())];
-        args.extend(each.iter().map(|table| Arg::Array(table.view())));
-        args.extend([Arg::Zero, Arg::Structure(&batch), Arg::Real(1.0), Arg::Structure(&map)]);
-        args.extend([
-            Arg::Structure(list.reaching(cutoff)?),
-            Arg::Real(cutoff),
-            Arg::Real(taper),
-            Arg::Real(switch),
-        ]);
-        let strain = op.arg("strain").expect("as above");
-        let options = results.options(1.0);
-        let by: Vec<usize> = [(options.compute_forces, 0), (options.compute_virial, strain)]
-            .into_iter()
-            .filter_map(|(on, n)| on.then_some(n))
-            .collect();
-        let cotangents = [Some(Cotangent::Uniform(-1.0))];
-        let request = Request {
-            values: true,
-            cotangents: if by.is_empty() { &[] } else { &cotangents },
-            gradients: &by,
-            ..Request::default()
+        let options = Options { compute_charge_gradients: false, ..results.options(prefactor) };
+        let mut first = vec![Arg::Array(r.clone()), Arg::Array(rows.view())];
+        first.extend(each.iter().map(|table| Arg::Array(table.view())));
+        first.extend([Arg::Zero, Arg::Structure(&batch), Arg::Real(options.prefactor), Arg::Structure(&map)]);
+        let last = [cutoff, taper, switch].map(Arg::Real);
+        let sum = |op: &Op, pairs: &[Arg<'_>]| {
+            Energies::of_op(&context, op, &[&first, pairs, &last].concat(), &options)
         };
-        let found = op.evaluate(&context, &args, &request)?;
-        let mut gradients = found.gradients.into_iter();
-        let forces = options.compute_forces.then(|| gradients.next()).flatten();
-        let virial = options.compute_virial.then(|| gradients.next()).flatten();
-        let energies = found.values.into_iter().next().expect("an output");
-        let charge_gradients = options.compute_charge_gradients.then(|| Array::zeros(DType::F64, &[n]));
+        let pairs = list.reaching(cutoff)?;
         // SAFETY: the caller's promise.
-        unsafe { results.fill(&Energies { energies, forces, charge_gradients, virial }) }
+        let mut found = match unsafe { given.exclusions() }? {
+            None => sum(op, &[Arg::Structure(pairs)])?,
+            Some(_) if pairs.own_rows().is_some() => {
+                let got = given.exclusions.to_string();
+                return Err(Error::argument("exclusions", "0 with the list of a domain", got));
+            }
+            Some((excluded, factors)) => {
+                let left = ExcludedPairs::find(&context, &r, &rows.view(), &[periodic], &batch, excluded)?;
+                let (of, factors) = (Map::new(&left.of[..], excluded.len())?, View::from(&*factors));
+                let scaled = [Arg::Structure(&left.list), Arg::Structure(&of), Arg::Array(factors)];
+                let near = left.left_out_of(pairs)?;
+                let near = near.as_deref().unwrap_or(pairs);
+                let exclusions = registry().get(&format!("{name}_exclusions")).expect("an op beside that");
+                sum(op, &[Arg::Structure(near)])?.plus(&sum(exclusions, &scaled)?)?
+            }
+        };
+        found.charge_gradients =
+            (!results.charge_gradients.is_null()).then(|| Array::zeros(DType::F64, &[n]));
+        // SAFETY: the caller's promise.
+        unsafe { results.fill(&found) }
     })
 }

@@ -12,6 +12,7 @@ use madelung::{
     Energies, Error, EwaldSettings, Options, PmeSettings, Result, System, coulomb, dsf, ewald_real_space,
     ewald_reciprocal_space, ewald_summation, particle_mesh_ewald,
 };
+use std::borrow::Cow;
 
 /// A number that is given, or 0.
 fn given(x: f64) -> Option<Vec<f64>> {
@@ -23,6 +24,25 @@ impl madelung_system {
     fn axes(&self) -> Result<[bool; 3]> {
         let cell = (!self.cell.is_null()).then_some(&[0.0; 9][..]);
         Ok(axes(cell, (self.has_periodic != 0).then_some(self.periodic))?.1)
+    }
+
+    /// Pairs that are left out, or scaled, with their factors; None: there are none.
+    ///
+    /// # Safety
+    /// Pointers are valid for what they are said to hold.
+    pub(crate) unsafe fn exclusions<'a>(&self) -> Result<Option<(&'a [[i32; 2]], Cow<'a, [f64]>)>> {
+        let count = size("exclusions", self.exclusions)?;
+        if count == 0 {
+            return Ok(None);
+        }
+        // SAFETY: the caller's promise.
+        let pairs = unsafe { array("excluded", self.excluded, count, 2) }?.as_chunks().0;
+        let factors = match self.factors.is_null() {
+            true => vec![0.0; count].into(),
+            // SAFETY: the caller's promise.
+            false => unsafe { array("factors", self.factors, count, 1) }?.into(),
+        };
+        Ok(Some((pairs, factors)))
     }
 
     /// The system, in the memory of its caller.
@@ -42,17 +62,9 @@ impl madelung_system {
         let batch = Batch::single(n)?;
         let mut system =
             System::with_boundaries(of_positions, charges.into(), (&rows[..]).into(), &[periodic], batch)?;
-        let excluded = size("exclusions", self.exclusions)?;
-        if excluded != 0 {
-            // SAFETY: the caller's promise.
-            let pairs = unsafe { array("excluded", self.excluded, excluded, 2) }?.as_chunks().0;
-            let none = vec![0.0; pairs.len()];
-            let factors = match self.factors.is_null() {
-                true => &none[..],
-                // SAFETY: the caller's promise.
-                false => unsafe { array("factors", self.factors, excluded, 1) }?,
-            };
-            system = system.excluding(pairs, factors)?;
+        // SAFETY: the caller's promise.
+        if let Some((pairs, factors)) = unsafe { self.exclusions() }? {
+            system = system.excluding(pairs, &factors)?;
         }
         if !self.widths.is_null() {
             // SAFETY: the caller's promise.

@@ -163,10 +163,190 @@ static void molecules(const madelung_context *context)
     near(energy, -0.5 * erf(2.0) + 2.0 / sqrt(acos(-1.0)), 1e-13, "their energy");
 }
 
+/* Ewald's pairs and a pair potential of a crystal in two domains, whose ghosts are images and atoms of the other one, against
+   the whole crystal. Each ion and one of the other domain beside it are a scaled pair, which engines mark in their lists. */
+#define REACH 1.9
+#define MOST (27 * ATOMS)
+#define MARK (1 << 30)
+#define FACTOR 0.3
+
+static double own_r[3 * MOST], own_q[MOST];
+static int32_t from[MOST], entries[ATOMS][MOST], lengths[ATOMS], backwards[ATOMS];
+static const int32_t *rows[ATOMS];
+
+/* One of two domains: own ions first, then all others and images; the number of all. */
+static int domain_of(int side, int own)
+{
+    int n, m, k, image, atoms = 0;
+    double square;
+    for (; atoms < own; ++atoms)
+        from[atoms] = atoms + own * side;
+    for (image = 0; image < 27; ++image)
+        for (n = 0; n < ATOMS; ++n)
+            if (image != 13 || n / own != side)
+                from[atoms++] = n + ATOMS * (image + 1);
+    for (n = 0; n < atoms; ++n) {
+        image = n < own ? 13 : from[n] / ATOMS - 1;
+        from[n] %= ATOMS;
+        own_q[n] = charges[from[n]];
+        own_r[3 * n] = positions[3 * from[n]] + EDGE * (image / 9 - 1);
+        own_r[3 * n + 1] = positions[3 * from[n] + 1] + EDGE * (image / 3 % 3 - 1);
+        own_r[3 * n + 2] = positions[3 * from[n] + 2] + EDGE * (image % 3 - 1);
+    }
+    for (n = 0; n < own; ++n) {
+        rows[n] = entries[n];
+        lengths[n] = 0;
+        backwards[own - 1 - n] = n;
+        for (m = 0; m < atoms; ++m) {
+            for (square = 0.0, k = 0; k < 3; ++k)
+                square += pow(own_r[3 * m + k] - own_r[3 * n + k], 2.0);
+            if (m == n || square > 2.1 * 2.1)
+                continue;
+            entries[n][lengths[n]++] = m | (from[m] == from[n] % 16 + 16 * (3 - from[n] / 16) && square < 1.7 ? MARK : 0);
+        }
+    }
+    return atoms;
+}
+
+static void domains(const madelung_context *context)
+{
+    static double found[3 * MOST], sites[MOST], whole[3 * ATOMS], total[3 * ATOMS];
+    static int32_t excluded[ATOMS], types[MOST];
+    double factors[ATOMS], epsilon = 0.7, sigma = 0.9, virial[9], share[9], sum_of_shares[9], energy, part, all;
+    const double *tables[2];
+    madelung_list *near_list = NULL, *marked = NULL;
+    madelung_system system = system_of(), domain = system_of();
+    madelung_sum waves = sum_of(MADELUNG_EWALD), sum = waves;
+    madelung_results results = nothing(), of_domain = nothing();
+    const int own = ATOMS / 2;
+    int law, side, n, k, atoms = 0;
+
+    crystal(0.04);
+    tables[0] = &epsilon;
+    tables[1] = &sigma;
+    waves.alpha = 0.8;
+    waves.cutoff = REACH;
+    waves.k_cutoff = 6.0;
+    waves.accuracy = 0.0;
+    waves.prefactor = 2.0;
+    for (n = 0; n < own; ++n) {
+        excluded[2 * n] = n;
+        excluded[2 * n + 1] = n % 16 + 16 * (3 - n / 16);
+        factors[n] = FACTOR;
+    }
+    results.energy = &energy;
+    results.forces = whole;
+    results.virial = virial;
+    of_domain.energy = &part;
+    of_domain.energies = sites;
+    of_domain.forces = found;
+    of_domain.virial = share;
+    of_domain.adds = 1;
+    for (law = 0; law < 2; ++law) {
+        expect(!madelung_list_find(context, ATOMS, positions, cell, NULL, REACH, &near_list), "a list of the crystal");
+        system.exclusions = own;
+        system.excluded = excluded;
+        system.factors = factors;
+        if (law == 0) {
+            /* All but the waves of all pairs: these are summed by another part of an engine. */
+            expect(!madelung_energies(context, &system, near_list, &waves, &results), "the whole sum");
+            system.exclusions = 0;
+            sum = waves;
+            sum.kind = MADELUNG_RECIPROCAL_SPACE;
+            sum.prefactor = -waves.prefactor;
+            results.adds = 1;
+            expect(!madelung_energies(context, &system, NULL, &sum, &results), "without its waves");
+            results.adds = 0;
+        } else {
+            expect(!madelung_pair_potential(context, &system, near_list, "lennard_jones", types, 1, tables, 2, 2.0, REACH,
+                                            MADELUNG_SWITCH, 1.5, &results), "the whole pair potential");
+        }
+        madelung_list_free(near_list);
+        memset(total, 0, sizeof total);
+        memset(sum_of_shares, 0, sizeof sum_of_shares);
+        all = 0.0;
+        for (side = 0; side < 2; ++side) {
+            atoms = domain_of(side, own);
+            domain = system_of();
+            domain.atoms = atoms;
+            domain.positions = own_r;
+            domain.charges = own_q;
+            domain.cell = NULL;
+            part = 0.0;
+            memset(sites, 0, sizeof sites);
+            memset(found, 0, sizeof found);
+            memset(share, 0, sizeof share);
+            /* The Coulomb part has all pairs in one list, and takes a share of the marked ones away. */
+            expect(!madelung_list_of_domain(own, atoms, backwards, own, lengths, rows, MARK - 1, law ? MARK : 0, 0, &near_list),
+                   "a domain");
+            expect(!madelung_list_of_domain(own, atoms, NULL, 0, lengths, rows, MARK - 1, MARK, MARK, &marked), "marked pairs");
+            if (law == 0) {
+                sum.kind = MADELUNG_REAL_SPACE;
+                sum.prefactor = waves.prefactor;
+                expect(!madelung_energies(context, &domain, near_list, &sum, &of_domain), "the part of a domain");
+                sum.kind = MADELUNG_COULOMB;
+                sum.alpha = 0.0;
+                sum.prefactor *= FACTOR - 1.0;
+                expect(!madelung_energies(context, &domain, marked, &sum, &of_domain), "its marked pairs");
+                sum.alpha = waves.alpha;
+            } else {
+                expect(!madelung_pair_potential(context, &domain, near_list, "lennard_jones", types, 1, tables, 2, 2.0, REACH,
+                                                MADELUNG_SWITCH, 1.5, &of_domain), "the part of a domain");
+                expect(!madelung_pair_potential(context, &domain, marked, "lennard_jones", types, 1, tables, 2, 2.0 * FACTOR,
+                                                REACH, MADELUNG_SWITCH, 1.5, &of_domain), "its marked pairs");
+            }
+            all += part;
+            for (n = 0; n < 3 * own; ++n)
+                total[3 * from[n / 3] + n % 3] = found[n];
+            for (n = own; n < atoms; ++n)
+                expect(sites[n] == 0.0 && found[3 * n] == 0.0, "nothing of a ghost");
+            for (k = 0; k < 9; ++k)
+                sum_of_shares[k] += share[k];
+            expect(madelung_energies(context, &domain, near_list, &waves, &of_domain) == MADELUNG_ARGUMENT, "waves of a domain");
+            domain.exclusions = 1;
+            domain.excluded = excluded;
+            expect(madelung_energies(context, &domain, near_list, &sum, &of_domain) == MADELUNG_ARGUMENT &&
+                       madelung_pair_potential(context, &domain, near_list, "lennard_jones", types, 1, tables, 2, 0.0, REACH,
+                                               MADELUNG_CUT, 0.0, &of_domain) == MADELUNG_ARGUMENT, "exclusions of a domain");
+            expect(!strcmp(madelung_last_error(), "`exclusions`: expected 0 with the list of a domain, got 1"), "its words");
+            madelung_list_free(near_list);
+            madelung_list_free(marked);
+        }
+        near(all, energy, 1e-12 * fabs(energy), "the energy of two domains");
+        for (n = 0; n < 3 * ATOMS; ++n)
+            near(total[n], whole[n], 1e-12, "a force of two domains");
+        for (k = 0; k < 9; ++k)
+            near(sum_of_shares[k], virial[k], 1e-11, "the virial of two domains");
+    }
+    backwards[0] = backwards[1];
+    expect(madelung_list_of_domain(own, atoms, backwards, own, lengths, rows, MARK - 1, 0, 0, &marked) == MADELUNG_ARGUMENT,
+           "a row twice");
+    expect(madelung_list_of_domain(own, own - 1, NULL, 0, lengths, rows, MARK - 1, 0, 0, &marked) == MADELUNG_ARGUMENT,
+           "fewer atoms than own ones");
+    expect(!strcmp(madelung_last_error(), "`own`: expected at most the 31 atoms, got 32"), "its words");
+    expect(madelung_list_of_domain(own, atoms, NULL, 0, lengths, rows, MARK - 1, 0, MARK, &marked) == MADELUNG_ARGUMENT,
+           "a mark beside the bits");
+    expect(!strncmp(madelung_last_error(), "`wanted`: expected bits of `bits`", 33), "its words");
+    expect(madelung_list_of_domain(own, own, NULL, 0, lengths, rows, MARK - 1, 0, 0, &marked) == MADELUNG_ARGUMENT,
+           "ghosts that are not there");
+    expect(!strncmp(madelung_last_error(), "`others`: expected indices", 26), "its words");
+    lengths[3] = -1;
+    expect(madelung_list_of_domain(own, atoms, NULL, 0, lengths, rows, MARK - 1, 0, 0, &marked) == MADELUNG_ARGUMENT,
+           "a length below 0");
+    expect(!strncmp(madelung_last_error(), "`lengths`: expected", 19), "its words");
+    expect(!madelung_list_of_domain(0, 0, NULL, 0, NULL, NULL, MARK - 1, 0, 0, &marked), "a domain without atoms");
+    domain.atoms = domain.exclusions = 0;
+    part = 0.0;
+    expect(!madelung_energies(context, &domain, marked, &sum, &of_domain) && part == 0.0, "its energy");
+    expect(!madelung_pair_potential(context, &domain, marked, "lennard_jones", types, 1, tables, 2, 0.0, REACH, MADELUNG_CUT,
+                                    0.0, &of_domain) && part == 0.0, "its energy of pairs");
+    madelung_list_free(marked);
+}
+
 /* Two atoms of two types, from rows of the caller's own. */
 static void potentials(const madelung_context *context)
 {
-    double r[6] = {0.0, 0.0, 0.0, 1.2, 0.0, 0.0}, energy, forces[6], s6 = pow(1.1 / 1.2, 6.0);
+    double r[6] = {0.0, 0.0, 0.0, 1.2, 0.0, 0.0}, energy, forces[6], s6 = pow(1.1 / 1.2, 6.0), half = 0.5;
     double epsilon[4] = {1.0, 0.7, 0.5, 2.0}, sigma[4] = {1.0, 1.1, 1.1, 1.3};
     const double *tables[2];
     int64_t first[3] = {0, 1, 2}, count = 0;
@@ -188,29 +368,33 @@ static void potentials(const madelung_context *context)
     tables[1] = sigma;
     expect(!madelung_list_from_rows(2, first, others, NULL, MADELUNG_FULL, &list), "rows");
     expect(!madelung_list_pairs(list, &count) && count == 2, "their number");
-    expect(!madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 3.0, MADELUNG_CUT,
+    expect(!madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 1.0, 3.0, MADELUNG_CUT,
                                     0.0, &results), "Lennard-Jones");
     near(energy, 4.0 * 0.6 * (s6 * s6 - s6), 1e-14, "its energy");
     near(forces[3], 4.0 * 0.6 * (12.0 * s6 * s6 - 6.0 * s6) / 1.2, 1e-13, "its force");
-    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 1, 3.0, MADELUNG_CUT,
+    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 1, 1.0, 3.0, MADELUNG_CUT,
                                    0.0, &results) == MADELUNG_ARGUMENT, "a table is missing");
     expect(!strcmp(madelung_last_error(), "`parameters`: expected 2 tables: epsilon, sigma, got 1"), "its words");
     for (n = 0; n < 6; ++n) {
-        expect(madelung_pair_potential(context, &system, list, no_potentials[n], types, 2, tables, 2, 3.0, MADELUNG_CUT,
+        expect(madelung_pair_potential(context, &system, list, no_potentials[n], types, 2, tables, 2, 1.0, 3.0, MADELUNG_CUT,
                                        0.0, &results) == MADELUNG_ARGUMENT, no_potentials[n]);
         expect(!strncmp(madelung_last_error(), "`name`: expected", 16), "its words");
     }
     system.exclusions = 1;
-    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 3.0, MADELUNG_CUT,
-                                   0.0, &results) == MADELUNG_ARGUMENT, "exclusions of a pair potential");
+    system.excluded = types;
+    system.factors = &half;
+    expect(!madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 1.0, 3.0, MADELUNG_CUT, 0.0,
+                                    &results), "a scaled pair");
+    near(energy, 2.0 * 0.6 * (s6 * s6 - s6), 1e-14, "its energy");
+    near(forces[3], 2.0 * 0.6 * (12.0 * s6 * s6 - 6.0 * s6) / 1.2, 1e-13, "its force");
     system.exclusions = 0;
     energy = 7.0, results.forces = (double *)((char *)forces + 1);
-    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 3.0, MADELUNG_CUT,
+    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 1.0, 3.0, MADELUNG_CUT,
                                    0.0, &results) == MADELUNG_ARGUMENT, "an odd address of results");
     near(energy, 7.0, 0.0, "a result beside one that cannot be written");
     results.forces = forces;
     types[1] = 2;
-    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 3.0, MADELUNG_CUT,
+    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 1.0, 3.0, MADELUNG_CUT,
                                    0.0, &results) == MADELUNG_ARGUMENT, "no such type");
     madelung_list_free(list);
 }
@@ -346,6 +530,7 @@ int main(void)
     sums(context);
     molecules(context);
     potentials(context);
+    domains(context);
     ops(context);
     errors(context);
     for (n = 0; n < 2; ++n)

@@ -1,9 +1,9 @@
 //! Results of sums, and what is asked for.
 
-use madelung_core::Result;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Cotangent, Op, Request};
+use madelung_core::{Error, Result};
 
 /// The granularity of energies: per atom or per system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,14 +69,51 @@ pub struct Energies {
 
 impl Energies {
     /// The sum of two results.
-    pub(crate) fn plus(mut self, other: &Self) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Those of [`Array::add`], where shapes differ; `other`, where it has other arrays.
+    pub fn plus(mut self, other: &Self) -> Result<Self> {
         self.energies.add(&other.energies)?;
         for (own, more) in self.others().into_iter().zip(other.others_of()) {
-            if let (Some(own), Some(more)) = (own, more) {
-                own.add(more)?;
+            match (own, more) {
+                (Some(own), Some(more)) => own.add(more)?,
+                (None, None) => {}
+                _ => return Err(Error::argument("other", "results of the same request", "of another one")),
             }
         }
         Ok(self)
+    }
+
+    /// The results of an op of energies, with arguments `positions`, `strain` and, where their gradients are wanted, `charges`.
+    ///
+    /// # Errors
+    /// Those of [`Op::evaluate`]; `options`, where the op has no argument of a gradient that is wanted.
+    pub fn of_op(context: &Context<'_>, op: &Op, args: &[Arg<'_>], options: &Options) -> Result<Self> {
+        let wanted = [
+            (options.compute_forces, "positions"),
+            (options.compute_charge_gradients, "charges"),
+            (options.compute_virial, "strain"),
+        ];
+        let argument = |name: &str| {
+            let expected = format!("no gradient by `{name}`, which `{}` has not", op.name);
+            op.arg(name).ok_or_else(|| Error::argument("options", expected, "one"))
+        };
+        let gradients: Vec<usize> =
+            wanted.iter().filter(|(on, _)| *on).map(|(_, name)| argument(name)).collect::<Result<_>>()?;
+        // The gradient of the sum of all energies.
+        let cotangents = [Some(Cotangent::Uniform(1.0))];
+        let cotangents = if gradients.is_empty() { &[][..] } else { &cotangents[..] };
+        let request = Request { values: true, cotangents, gradients: &gradients, ..Request::default() };
+        let mut done = op.evaluate(context, args, &request)?;
+        let mut next = done.gradients.into_iter();
+        let mut given = |on: bool| if on { next.next() } else { None };
+        let negative = |gradient: Option<Array>| gradient.map(|g| g.map(|x| -x)).transpose();
+        Ok(Self {
+            energies: done.values.swap_remove(0),
+            forces: negative(given(options.compute_forces))?,
+            charge_gradients: given(options.compute_charge_gradients),
+            virial: negative(given(options.compute_virial))?,
+        })
     }
 
     fn others(&mut self) -> [Option<&mut Array>; 3] {
@@ -130,34 +167,4 @@ fn write_rows(into: &mut Array, from: &Array, rows: &[usize]) -> Result<()> {
     }
     *into = Array::from_f64(into.dtype(), into.shape(), &all)?;
     Ok(())
-}
-
-/// The results of an op of energies.
-pub(crate) fn results(
-    context: &Context<'_>,
-    op: &Op,
-    args: &[Arg<'_>],
-    options: &Options,
-) -> Result<Energies> {
-    let wanted = [
-        (options.compute_forces, "positions"),
-        (options.compute_charge_gradients, "charges"),
-        (options.compute_virial, "strain"),
-    ];
-    let gradients: Vec<usize> =
-        wanted.iter().filter(|(on, _)| *on).filter_map(|(_, name)| op.arg(name)).collect();
-    // The gradient of the sum of all energies.
-    let cotangents = [Some(Cotangent::Uniform(1.0))];
-    let cotangents = if gradients.is_empty() { &[][..] } else { &cotangents[..] };
-    let request = Request { values: true, cotangents, gradients: &gradients, ..Request::default() };
-    let mut done = op.evaluate(context, args, &request)?;
-    let mut next = done.gradients.into_iter();
-    let mut given = |on: bool| if on { next.next() } else { None };
-    let negative = |gradient: Option<Array>| gradient.map(|g| g.map(|x| -x)).transpose();
-    Ok(Energies {
-        energies: done.values.swap_remove(0),
-        forces: negative(given(options.compute_forces))?,
-        charge_gradients: given(options.compute_charge_gradients),
-        virial: negative(given(options.compute_virial))?,
-    })
 }

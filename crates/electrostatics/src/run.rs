@@ -1,22 +1,23 @@
 //! Plans run on the host: what callers of Rust have.
 
 use crate::direct::wave_lines;
-use crate::energies::{Energies, Options, Reduction, results};
+use crate::energies::{Energies, Options, Reduction};
 use crate::kvectors::miller_indices_batch;
 use crate::mesh::SPLINE_ORDER;
 use crate::ops::registry;
 use crate::plan::{
-    Cells, Chosen, Given, Height, Input, Law, Method, Numbered, Parameter, Plan, Prescription, Request, Sum,
-    Systems, Term, Terms, UNBOUNDED, UNIT, accuracy, all_pairs, compose, crowding, extents, gaussian_reach,
-    kinds, numbers, row,
+    Axes, Cells, Chosen, Given, Height, Input, Law, Method, Numbered, Parameter, Plan, Prescription, Request,
+    Sum, Systems, Term, Terms, UNBOUNDED, UNIT, accuracy, all_pairs, compose, crowding, extents,
+    gaussian_reach, kinds, numbers, row,
 };
 use crate::system::{Excluded, System};
 use madelung_core::array::{Array, View};
 use madelung_core::backend::Context;
-use madelung_core::op::{Arg, Request as Wanted};
-use madelung_core::structure::pairs::{Kind, Neighbors, PairList};
+use madelung_core::op::Arg;
+use madelung_core::structure::pairs::Neighbors;
 use madelung_core::structure::{Batch, Map, Mesh, Structure};
 use madelung_core::{Error, Result};
+use madelung_neighbors::ExcludedPairs;
 
 /// The results of a sum: parameters that `given` leaves open are chosen, and a list is built unless `pairs` is one.
 pub(crate) fn run_plan(
@@ -27,6 +28,19 @@ pub(crate) fn run_plan(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
+    if let Some(own) = pairs.and_then(|pairs| pairs.own_rows()) {
+        let got = format!("that of a domain of {own} atoms");
+        if !sum.is_of_pairs() {
+            return Err(Error::argument(
+                "pairs",
+                "the list of whole systems, for a sum of more than its pairs",
+                got,
+            ));
+        }
+        if system.exclusions.is_some() {
+            return Err(Error::argument("exclusions", "None with the list of a domain", "some"));
+        }
+    }
     let (plan, known) = planned((sum, method), system, given, pairs.is_some())?;
     match plan {
         Plan::Sum(terms) => {
@@ -283,39 +297,20 @@ impl Made<'_> {
     }
 }
 
-/// Excluded pairs: their list, the pair of each of its entries, and factors.
+/// Excluded pairs and their factors.
 struct Left {
-    list: PairList<'static>,
-    of: Vec<i32>,
+    pairs: ExcludedPairs,
     factors: Array,
 }
 
 impl<'a> Call<'a> {
     fn excluded(&self, given: &Excluded) -> Result<Left> {
         let system = self.system;
-        let pairs = Array::from(given.pairs.as_slice());
-        let axes: Vec<[i32; 3]> = (0..system.systems()).map(|b| row(&system.pbc, b).map(i32::from)).collect();
-        let axes = Array::from(axes.as_slice());
-        let none = Array::from(&[] as &[[i32; 3]]);
-        let args = [
-            Arg::Array(system.positions.clone()),
-            Arg::Array(system.cell.view()),
-            Arg::Array(axes.view()),
-            Arg::Array(pairs.view()),
-            Arg::Array(none.view()),
-            Arg::Structure(&system.batch),
-            Arg::Int(0),
-        ];
-        let op = madelung_neighbors::searches().get("exclusion_list").expect("a search of the registry");
-        let request = Wanted { values: true, ..Wanted::default() };
-        let found = op.evaluate(self.context, &args, &request)?.values;
-        let ints = |n: usize| found[n].view().to_i32("exclusions").map(|x| x.into_owned());
-        let (ptr, columns, images, of) = (ints(0)?, ints(1)?, ints(2)?, ints(3)?);
-        let ptr: Vec<i64> = ptr.into_iter().map(i64::from).collect();
-        let images = images.as_chunks().0.to_vec();
-        let list = PairList::from_csr(ptr, columns, images, system.batch.atoms(), Kind::Full)?;
+        let axes: Axes = (0..system.systems()).map(|b| *row(&system.pbc, b)).collect();
+        let (positions, cells) = (&system.positions, &system.cell.view());
+        let pairs = ExcludedPairs::find(self.context, positions, cells, &axes, &system.batch, &given.pairs)?;
         let factors = Array::from_f64(system.positions.dtype(), &[given.pairs.len()], &given.factors)?;
-        Ok(Left { list, of, factors })
+        Ok(Left { pairs, factors })
     }
 
     /// The results of a term.
@@ -354,7 +349,7 @@ impl<'a> Call<'a> {
             .chain(between)
             .chain(rest.iter().map(|x| x.arg()))
             .collect();
-        results(self.context, op, &args, options)
+        Energies::of_op(self.context, op, &args, options)
     }
 
     /// A number of each system.
@@ -391,14 +386,16 @@ impl<'a> Call<'a> {
                 vec![match (found, left.filter(|_| pairs.without)) {
                     (Ok(list), None) => Made::List(list),
                     (Err(own), None) => Made::Own(Box::new(own)),
-                    (Ok(list), Some(left)) => Made::Own(without(list, left)?),
-                    (Err(own), Some(left)) => Made::Own(Box::new(own.without(&left.list)?)),
+                    (Ok(list), Some(left)) => {
+                        left.pairs.left_out_of(list)?.map_or(Made::List(list), Made::Own)
+                    }
+                    (Err(own), Some(left)) => Made::Own(Box::new(own.without(&left.pairs.list)?)),
                 }]
             }
             Input::Excluded => {
                 let left = left.expect("exclusions of a plan that has them");
-                let of = Map::new(left.of.clone(), left.factors.shape()[0])?;
-                let structures: [Box<dyn Structure>; 2] = [Box::new(left.list.clone()), Box::new(of)];
+                let of = Map::new(left.pairs.of.clone(), left.factors.shape()[0])?;
+                let structures: [Box<dyn Structure>; 2] = [Box::new(left.pairs.list.clone()), Box::new(of)];
                 let factors = Made::Array(left.factors.try_clone()?);
                 structures.into_iter().map(Made::Own).chain([factors]).collect()
             }
@@ -506,19 +503,5 @@ impl<'a> Call<'a> {
             Some(other) => self.of_systems(other)?,
         };
         self.system.neighbor_list(&cutoffs[..], &self.context.threads()).map(Err)
-    }
-}
-
-/// A list that is given without excluded pairs, in the form in which it came.
-fn without(list: &dyn Structure, left: &Left) -> Result<Box<dyn Structure + 'static>> {
-    let (atoms, given) = (left.list.rows(), list.sizes()[0]);
-    if given != Some(atoms) {
-        let got = given.map_or("another one".into(), |n| format!("one of {n}"));
-        return Err(Error::argument("pairs", format!("a list of {atoms} atoms"), got));
-    }
-    match (list.as_clusters(), list.as_pairs()) {
-        (Some(clusters), _) => Ok(Box::new(clusters.without(&left.list))),
-        (None, Some(rows)) => Ok(Box::new(rows.without(&left.list)?)),
-        _ => Err(Error::argument("pairs", "a list on the host", "another one")),
     }
 }

@@ -1,6 +1,6 @@
 //! The eager front ends: sums of the charges of a [`System`].
 
-use crate::energies::{Energies, Options, Reduction, results};
+use crate::energies::{Energies, Options, Reduction};
 use crate::mesh::{PmeParameters, SPLINE_ORDER, mesh_dimensions};
 use crate::ops::registry;
 use crate::parameters::{each, per_system};
@@ -246,7 +246,7 @@ pub fn pme_reciprocal_space(
         Arg::Real(options.prefactor),
         Arg::Structure(mesh),
     ];
-    results(context, op, &args, options)
+    Energies::of_op(context, op, &args, options)
 }
 
 /// The parameters of a particle mesh Ewald sum; a parameter that is `None` is chosen for `accuracy`.

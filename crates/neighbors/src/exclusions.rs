@@ -6,13 +6,15 @@ use crate::coo::room;
 use crate::device;
 use crate::lattice::{Lattice, Precision, displacement, lattices, squared};
 use crate::list::ListArrays;
-use madelung_core::array::{Array, DType, Place};
+use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Context;
 use madelung_core::op::{Arg, Constraint, Op, OpBuilder};
 use madelung_core::runtime::SlotArray;
-use madelung_core::structure::Neighbors;
+use madelung_core::structure::pairs::Kind;
+use madelung_core::structure::{Batch, Neighbors, PairList, Structure};
 use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -35,6 +37,67 @@ pub fn pair_factors<'a>(behind: &'a [Arg<'_>]) -> impl Fn(usize) -> f64 + use<'a
     };
     let given = given();
     move |p| given.as_ref().map_or(1.0, |(of, factors)| factors[of[p] as usize])
+}
+
+/// Pairs that are left out of a list, or scaled, each from both sides in its nearest image.
+#[derive(Clone, Debug)]
+pub struct ExcludedPairs {
+    /// Their list.
+    pub list: PairList<'static>,
+    /// The pair of each entry.
+    pub of: Vec<i32>,
+}
+
+impl ExcludedPairs {
+    /// The `pairs` of atoms at `positions` (N, 3), in cells (B, 3, 3) that are periodic along the axes `pbc`, a row of each
+    /// system.
+    ///
+    /// # Errors
+    /// `exclusions`, where atoms are not there, of two systems, or the same, or a pair is there twice.
+    pub fn find(
+        context: &Context<'_>,
+        positions: &View<'_>,
+        cells: &View<'_>,
+        pbc: &[[bool; 3]],
+        batch: &Batch<'_>,
+        pairs: &[[i32; 2]],
+    ) -> Result<Self> {
+        let axes: Vec<[i32; 3]> = pbc.iter().map(|axes| axes.map(i32::from)).collect();
+        let (axes, pairs, none) =
+            (Array::from(&axes[..]), Array::from(pairs), Array::from(&[] as &[[i32; 3]]));
+        let args = [
+            Arg::Array(positions.clone()),
+            Arg::Array(cells.clone()),
+            Arg::Array(axes.view()),
+            Arg::Array(pairs.view()),
+            Arg::Array(none.view()),
+            Arg::Structure(batch),
+            Arg::Int(0),
+        ];
+        let found = exclusion_list(context, &args)?;
+        let ints = |n: usize| found[n].view().to_i32("exclusions").map(Cow::into_owned);
+        let (ptr, columns, images, of) = (ints(0)?, ints(1)?, ints(2)?, ints(3)?);
+        let list = PairList::from_csr(ptr, columns, images.as_chunks().0, batch.atoms(), Kind::Full)?;
+        Ok(Self { list: list.into_owned(), of })
+    }
+
+    /// A list without these pairs, in the form in which it came; None where it has none of them.
+    ///
+    /// # Errors
+    /// `pairs`, where it is of another number of atoms, or not on the host.
+    pub fn left_out_of(&self, pairs: &dyn Structure) -> Result<Option<Box<dyn Structure>>> {
+        let (atoms, given) = (self.list.rows(), pairs.sizes()[0]);
+        if given != Some(atoms) {
+            let got = given.map_or("another one".into(), |n| format!("one of {n}"));
+            return Err(Error::argument("pairs", format!("a list of {atoms} atoms"), got));
+        }
+        match (pairs.as_clusters(), pairs.as_pairs()) {
+            (Some(clusters), _) => Ok(Some(Box::new(clusters.without(&self.list)))),
+            (None, Some(rows)) if rows.lacks(&self.list) => Ok(None),
+            (None, Some(rows)) => Ok(Some(Box::new(rows.without(&self.list)?))),
+            _ => Err(Error::argument("pairs", "a list on the host", "another one")),
+        }
+    }
 }
 
 /// `exclusion_list`: the list of pairs (P, 2), each from both sides, as offsets of each atom's entries (N + 1,),

@@ -35,7 +35,7 @@ pub use device::{
     DeviceCoo, DeviceFrame, DeviceGrid, DeviceOptions, DeviceSearch, GridWithCapacity, NearestArrays,
     Periodic, QueryPairs, neighbor_coo,
 };
-pub use exclusions::{excluded_pairs, pair_factors};
+pub use exclusions::{ExcludedPairs, excluded_pairs, pair_factors};
 pub use grid::{HashGrid, Nearest};
 pub use kept::KeptGrid;
 #[doc(hidden)]

@@ -75,6 +75,11 @@ pub trait Structure: sealed::Sealed + Debug + Send + Sync {
         None
     }
 
+    /// The number of own atoms, for the list of a [domain](PairList::of_domain).
+    fn own_rows(&self) -> Option<usize> {
+        None
+    }
+
     /// The batch, in the memory of the host.
     fn as_batch(&self) -> Option<&Batch<'_>> {
         None

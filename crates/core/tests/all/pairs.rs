@@ -1,8 +1,8 @@
 //! Pair lists: three forms of one thing, and what is refused.
 
 use crate::support::refused;
-use madelung_core::structure::Batch;
 use madelung_core::structure::pairs::{Csr, Kind, PairList, Shifts};
+use madelung_core::structure::{Batch, Structure};
 use proptest::prelude::*;
 
 const ZERO: [i32; 3] = [0; 3];
@@ -195,4 +195,22 @@ proptest! {
             prop_assert!(list(&both).is_err());
         }
     }
+}
+
+#[test]
+fn lists_of_domains() {
+    let list = PairList::of_domain(vec![0, 2, 3], vec![1, 2, 0], 4).unwrap();
+    assert_eq!((list.rows(), list.columns(), list.len(), list.own_rows()), (4, 4, 3, Some(2)));
+    assert_eq!(list.iter().collect::<Vec<_>>(), [(0, 1, ZERO), (0, 2, ZERO), (1, 0, ZERO)]);
+    assert_eq!(list.moved(&[ZERO; 4]).unwrap().own_rows(), Some(2));
+    assert_eq!(list.borrowed().into_owned().own_rows(), Some(2));
+    let left_out = PairList::of_domain(vec![0, 1, 1], vec![2], 4).unwrap();
+    let without = list.without(&left_out).unwrap();
+    assert_eq!((without.len(), without.own_rows()), (2, Some(2)));
+    assert!(!list.lacks(&left_out) && without.lacks(&left_out));
+    refused(list.to_half(), "neighbor_list", "of a domain");
+    refused(PairList::of_domain(vec![0, 1, 2, 3], vec![1; 3], 2), "neighbor_ptr", "at most 2");
+    refused(PairList::of_domain(vec![0, 1], vec![4], 4), "neighbor_list", "below 4");
+    refused(PairList::of_domain(vec![0, 1], vec![0], 4), "neighbor_list", "itself");
+    assert!(PairList::of_domain(vec![0], vec![], 0).unwrap().is_empty());
 }

@@ -78,6 +78,11 @@ impl Sum {
     pub fn is_whole(self) -> bool {
         matches!(self, Self::Waves | Self::Mesh)
     }
+
+    /// Whether it has no terms but those of pairs within a cutoff.
+    pub fn is_of_pairs(self) -> bool {
+        matches!(self, Self::RealSpace | Self::Pairs)
+    }
 }
 
 /// How pairs of lattices are summed.

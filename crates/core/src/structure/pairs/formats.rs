@@ -180,11 +180,15 @@ impl PairList<'_> {
     /// non-zero component is positive. A half list stays as it is.
     ///
     /// # Errors
-    /// `neighbor_list`, where it is directed.
+    /// `neighbor_list`, where it is directed, or of a domain.
     pub fn to_half(&self) -> Result<PairList<'_>> {
         match self.kind {
             Kind::Half => return Ok(self.borrowed()),
             Kind::Directed => return Err(no_reverse()),
+            Kind::Full if self.own.is_some() => {
+                let got = "that of a domain, some of whose pairs are there from one side";
+                return Err(Error::argument("neighbor_list", "a full list", got));
+            }
             Kind::Full => {}
         }
         Ok(self.rebuilt(Kind::Half, || self.iter().filter(|&(i, j, s)| i < j || (i == j && s > [0; 3]))))
@@ -201,14 +205,7 @@ impl PairList<'_> {
             }
         }
         let list = self.borrowed();
-        PairList::new(
-            list.ranges,
-            list.others,
-            Shifts::Triples(shifts.into()),
-            self.columns,
-            self.len,
-            self.kind,
-        )
+        PairList { shifts: Shifts::Triples(shifts.into()), ..list }
     }
 
     /// A list of the pairs that `pairs` walks over, each row sorted.

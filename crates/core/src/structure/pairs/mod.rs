@@ -3,6 +3,7 @@
 
 pub mod clusters;
 mod device;
+mod domain;
 mod formats;
 mod neighbors;
 pub mod order;
@@ -111,6 +112,8 @@ pub struct PairList<'a> {
     columns: usize,
     len: usize,
     kind: Kind,
+    /// The rows of a domain's own atoms; None: all are here.
+    own: Option<usize>,
     /// Made when it is first asked for.
     transpose: OnceLock<Arc<Transpose>>,
 }
@@ -284,7 +287,7 @@ impl<'a> PairList<'a> {
         len: usize,
         kind: Kind,
     ) -> Self {
-        Self { ranges, others, shifts, columns, len, kind, transpose: OnceLock::new() }
+        Self { ranges, others, shifts, columns, len, kind, own: None, transpose: OnceLock::new() }
     }
 
     fn check_square(&self) -> Result<()> {
@@ -451,8 +454,8 @@ impl<'a> PairList<'a> {
         };
         let (others, shifts) = (self.others.borrowed(), self.shifts.borrowed());
         let transpose = self.transpose.clone();
-        let (columns, len, kind) = (self.columns, self.len, self.kind);
-        PairList { ranges, others, shifts, columns, len, kind, transpose }
+        let (columns, len, kind, own) = (self.columns, self.len, self.kind, self.own);
+        PairList { ranges, others, shifts, columns, len, kind, own, transpose }
     }
 
     /// The list with arrays of its own.
@@ -462,8 +465,8 @@ impl<'a> PairList<'a> {
             Rows::Padded { starts, ends } => Rows::Padded { starts, ends },
         };
         let (others, shifts) = (self.others.into_owned(), self.shifts.into_owned());
-        let Self { columns, len, kind, transpose, .. } = self;
-        PairList { ranges, others, shifts, columns, len, kind, transpose }
+        let Self { columns, len, kind, own, transpose, .. } = self;
+        PairList { ranges, others, shifts, columns, len, kind, own, transpose }
     }
 
     /// The memory of the list.
@@ -521,6 +524,10 @@ impl Structure for PairList<'_> {
 
     fn list_kind(&self) -> Option<Kind> {
         Some(self.kind)
+    }
+
+    fn own_rows(&self) -> Option<usize> {
+        self.own
     }
 
     fn as_pairs(&self) -> Option<&PairList<'_>> {

@@ -87,6 +87,10 @@ impl Structure for Neighbors<'_> {
         self.form().list_kind()
     }
 
+    fn own_rows(&self) -> Option<usize> {
+        self.form().own_rows()
+    }
+
     fn as_pairs(&self) -> Option<&PairList<'_>> {
         self.form().as_pairs()
     }

@@ -23,7 +23,17 @@ impl PairList<'_> {
             }
             ptr.push(others.len() as i64);
         }
-        PairList::from_search(ptr, others, Shifts::Triples(shifts.into()), self.columns(), self.kind())
+        let (shifts, columns) = (Shifts::Triples(shifts.into()), self.columns());
+        Ok(PairList { own: self.own, ..PairList::from_search(ptr, others, shifts, columns, self.kind())? })
+    }
+
+    /// Whether none of the pairs (i, j, S) of another list over the same atoms is there.
+    pub fn lacks(&self, left_out: &PairList<'_>) -> bool {
+        left_out.iter().all(|(i, j, shift)| {
+            let of_row = self.range(i);
+            !self.others[of_row.clone()].contains(&(j as i32))
+                || !of_row.into_iter().any(|p| self.others[p] as usize == j && self.shifts.at(p) == shift)
+        })
     }
 }
 
