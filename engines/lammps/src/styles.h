@@ -1,0 +1,17 @@
+// The styles of the plugin.
+#ifndef MADELUNG_STYLES_H
+#define MADELUNG_STYLES_H
+
+namespace LAMMPS_NS {
+class LAMMPS;
+class Pair;
+}    // namespace LAMMPS_NS
+
+namespace madelung_lammps {
+
+LAMMPS_NS::Pair *coul_long(LAMMPS_NS::LAMMPS *lmp);
+LAMMPS_NS::Pair *potential(LAMMPS_NS::LAMMPS *lmp);
+
+}    // namespace madelung_lammps
+
+#endif
