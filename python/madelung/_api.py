@@ -873,9 +873,18 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         held_atoms: ArrayLike | None = None, held_charges: ArrayLike | None = None,
         initial_charges: ArrayLike | None = None, external_field: ArrayLike | None = None,
         orbital_exponents: ArrayLike | None = None,
-        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None, accuracy: float | None = None,
-        pbc: Any = None, slab_correction: bool = False, method: Literal["ewald", "pme"] | None = None,
-        batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
+        exclusions: ArrayLike | tuple[ArrayLike | float | None, ...] | None = None,
+        alpha: float | ArrayLike | None = None, k_cutoff: float | ArrayLike | None = None,
+        cutoff: float | ArrayLike | None = None, miller_indices: ArrayLike | None = None,
+        miller_batch_idx: ArrayLike | None = None,
+        mesh_dimensions: tuple[int, int, int] | tuple[tuple[int, int, int], ...] | None = None,
+        mesh_spacing: float | None = None, spline_order: int | tuple[int, ...] | None = None,
+        neighbors: Neighbors | None = None, neighbor_list: ArrayLike | None = None,
+        neighbor_ptr: ArrayLike | None = None, neighbor_shifts: ArrayLike | None = None,
+        neighbor_matrix: ArrayLike | None = None, neighbor_matrix_shifts: ArrayLike | None = None,
+        fill_value: int | None = None, half_fill: bool = False, accuracy: float | None = None, pbc: Any = None,
+        slab_correction: bool = False, slab_height: float | ArrayLike | None = None,
+        method: Literal["ewald", "pme"] | None = None, batch_idx: ArrayLike | None = None, prefactor: float = 1.0,
         energy_reduction: Literal["atom", "system"] = "atom", compute_forces: bool = False,
         compute_virial: bool | Literal["atom"] = False,
     ) -> tuple[Array, ...]:
@@ -886,11 +895,15 @@ class Functions(Bound, Generic[ArrayLike, Array]):
         (1991), with the Gaussians of Ko, Finkler, Goedecker and Behler, Nat. Commun. 12, 398 (2021). By conjugate
         gradients, for each system of a batch alone; no matrix is made.
 
-        PyTorch: Differentiable twice in everything but the accuracy: each differentiation solves for charges again, by
-        the implicit function theorem. Compiled graphs break at this call.
+        PyTorch: Differentiable twice in everything but the accuracy and the parameters of the sum: each differentiation
+        solves for charges again, by the implicit function theorem. Compiled graphs hold the call as one op, which reads
+        values: they may leave open what other calls may, and have one derivative.
 
-        JAX: Differentiable twice in everything but the accuracy, also by forward derivatives: each differentiation
-        solves for charges again, by the implicit function theorem. Not under `jit`.
+        JAX: Differentiable twice in everything but the accuracy and the parameters of the sum, by backward passes and
+        forward derivatives of one: each differentiation solves for charges again, by the implicit function theorem.
+        Under `jit`, `vmap` and `scan` the list, `cutoff`, `alpha`, and `miller_indices` or `mesh_dimensions` are given,
+        and `molecule_idx`, `held_atoms` and `orbital_exponents` have values. There charges of a system without a
+        minimum are NaN, and so are its other results.
 
         Args:
             positions: (N, 3), float32 or float64.
@@ -911,13 +924,45 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             orbital_exponents: (N,), α of an orbital exp(−αr²) of each atom, in 1/L²: atoms attract charge from others
                 as far as their orbitals overlap (QTPIE). With the overlaps S, 1 of an orbital with itself, the
                 electronegativity of atom i is Σⱼ Sᵢⱼ (χᵢ − χⱼ)/Σⱼ Sᵢⱼ over all atoms and images, and a field is among
-                the χ (Chen and Martínez, Chem. Phys. Lett. 463, 288 (2008)). None: χ, wherever atoms are.
+                the χ (Chen and Martínez, Chem. Phys. Lett. 463, 288 (2008)). A list that is given has to reach √(78/α).
+                None: χ, wherever atoms are.
             exclusions: pairs (P, 2) of atoms that are left out, each once; or a tuple of pairs and factors (P,), or one
                 for all, by which their energies are multiplied instead of 0 (differentiable), or of pairs, factors (or
                 None) and images (P, 3), the nearest by default. A factor counts for the whole interaction of the pair,
                 in the real and the reciprocal part alike; a pair that is left out may lie on one point.
+            alpha: splitting parameter in 1/L, one for all systems or (B,). The result does not depend on it, but for
+                the error that the cutoffs leave.
+            k_cutoff: radius of the reciprocal sum, in radians per L, one for all systems or (B,). CUDA: The cell is
+                then read, for which the call waits.
+            cutoff: radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour
+                list. JAX: Python numbers.
+            miller_indices, miller_batch_idx: in place of `k_cutoff` the wave vectors themselves, (K, 3), and the system
+                of each, (K,), sorted, as `generate_miller_indices` returns them; the latter may be left out for one
+                system.
+            mesh_dimensions: nodes of the mesh along each lattice vector, three integers, for all systems or for each
+                (B, 3). They are Python integers, so that shapes are known in graphs and under `jit`.
+            mesh_spacing: in their place, how far apart nodes may be along a lattice vector, in L. PyTorch: Where it is
+                given the cell is read. JAX: Not under `jit`. CUDA: The cell is then read, for which the call waits.
+            spline_order: order p of the splines, 4 to 8, for all systems or for each: they are polynomials of degree p
+                − 1, over p nodes of each axis. None: 5 with a mesh, else the order at which the sum costs the least for
+                its accuracy.
+            neighbors: what `find_neighbors` or `NeighborList` gives: the fastest way. Refused if it was made for other
+                atoms, another cell or a smaller cutoff, or if an atom has moved by more than half the skin of a
+                `NeighborList` since its `update`, where values can be read. JAX: Under `jit` one of another cell makes
+                every result NaN.
+            neighbor_list, neighbor_ptr, neighbor_shifts: the pairs as `neighbor_list` returns them. Pairs further than
+                the cutoff do not count, so a list with a skin serves. Each entry counts: a pair that is there twice, or
+                in a half list from both sides, counts twice, and one that is missing (a list for a smaller cutoff) not
+                at all. Without a list the call builds one. JAX: A list that has overflown its capacity makes every
+                result NaN. CUDA: For that it waits.
+            neighbor_matrix, neighbor_matrix_shifts, fill_value: a list of pairs as a matrix. JAX: Not under `jit`.
+                CUDA: It is read, and made a list on the host, as is a list without offsets.
+            half_fill: whether the list that is given has every pair once. JAX: Not under `jit`. CUDA: It is then made
+                full on the host.
             accuracy: of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3),
-                from 1e-14 (1e-5 in float32) to below 1. None: 1e-6, and 1e-5 in float32.
+                from 1e-14 (1e-5 in float32) to below 1. Parameters that are None are chosen for it, and given ones that
+                cannot meet it are an error. None: given ones are taken as they are, and others are chosen for 1e-6
+                (1e-5 in float32).
             pbc: (3,) or (B, 3) of bool, the periodic axes of all systems or of each. Left out, an axis is periodic
                 where its vector in `cell` is not zero. Three axes: Ewald's sum. Two: a slab, with
                 `slab_correction=True`. One: a wire, summed over all pairs and all images along the axis, exactly; only
@@ -931,6 +976,12 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             slab_correction: whether systems may be periodic along two axes: they then get the correction for slabs, see
                 `slab_correction`, and are summed in a cell of the library's own height, or of `slab_height`. The vector
                 along the open axis does not count, and may be zero. JAX: Under `jit` give `slab_height`.
+            slab_height: height of the cells of slabs along their normal, in L, one for all systems or (B,), for calls
+                that cannot read values: the thickness of the slab and a gap g of at least the cutoff, whose error falls
+                as exp(−2πg/L) with the longer period L along the slab: g = 2.1 L for 1e-6 of the forces. None: chosen
+                for `accuracy` from cell and positions. With `miller_indices` and `mesh_dimensions`, which belong to a
+                cell, that of the cell, whose gap is looked at: without values, in graphs, under transforms and on
+                devices, it is needed there.
             method: "ewald" (sums over waves) or "pme" (on a mesh, for large systems). None: the one that costs less;
                 over waves for an accuracy below 1e-10.
             batch_idx: (N,), the system of each atom, sorted. None: one system. JAX: Under `jit` with a cell for each
@@ -953,10 +1004,13 @@ class Functions(Bound, Generic[ArrayLike, Array]):
             see (two charges on one point, a cell that is not finite under `jit`) is raised by XLA as
             `jax.errors.JaxRuntimeError`, with the same text.
         """
-        return self._read(
+        return self._call(
             equilibration.qeq, None, positions, electronegativity, hardness, widths, cell, total_charge, (molecule_idx,
-            held_atoms, held_charges, initial_charges), external_field, orbital_exponents, exclusions, accuracy, pbc,
-            slab_correction, method, batch_idx, (prefactor, energy_reduction, compute_forces, compute_virial),
+            held_atoms, held_charges, initial_charges), external_field, orbital_exponents, exclusions, alpha, k_cutoff,
+            cutoff, (miller_indices, miller_batch_idx), (mesh_dimensions, mesh_spacing, spline_order), (neighbors,
+            neighbor_list, neighbor_ptr, neighbor_shifts, neighbor_matrix, neighbor_matrix_shifts, fill_value,
+            half_fill), accuracy, pbc, slab_correction, slab_height, method, batch_idx, (prefactor, energy_reduction,
+            compute_forces, compute_virial),
         )
 
     @overload

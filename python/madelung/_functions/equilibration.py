@@ -9,17 +9,54 @@ import numpy as np
 
 from madelung import _arguments as check
 from madelung import _native
-from madelung._functions.boundaries import BOUNDARIES, SLAB_CORRECTION
+from madelung._functions.boundaries import (
+    BOUNDARIES,
+    SLAB_CORRECTION,
+    SLAB_HEIGHT,
+    axes_of,
+    open_axes,
+    periodic_axes,
+)
 from madelung._functions.declare import KEYWORDS, Group, Parameter, function, text
 from madelung._functions.exclusions import EXCLUSIONS
 from madelung._functions.fields import of_systems
 from madelung._functions.framework import Framework
 from madelung._functions.gaussians import WIDTHS
-from madelung._functions.lists import pairs_of
-from madelung._functions.parameters import ACCURACY, BATCH_IDX, CELL, ENERGY_ERRORS, OUTPUTS, POSITIONS
+from madelung._functions.lists import pairs_of, reach_of
+from madelung._functions.mesh import CHOSEN_CUTOFF, MESH, mesh_of
+from madelung._functions.minima import Form, Parts, values
+from madelung._functions.parameters import (
+    ACCURACY,
+    ALPHA,
+    BATCH_IDX,
+    CELL,
+    ENERGY_ERRORS,
+    K_CUTOFF,
+    LISTS,
+    MILLER,
+    OUTPUTS,
+    POSITIONS,
+)
 from madelung._functions.plans import all_added, evaluated, of_other_atoms, parameters, prepared
+from madelung._functions.requests import Sum
 from madelung._functions.segments import segment_sum
-from madelung._functions.sum_arguments import NO_LISTS, arguments
+from madelung._functions.sum_arguments import Arguments, arguments
+from madelung._functions.waves import check_waves
+from madelung._functions.whole import whole
+
+
+def _shapes(f: Framework, positions: Any, *rest: Any) -> list[tuple[Any, ...]]:
+    """The shapes of the results."""
+    cell, batch_idx, (_, reduction, forces, virial) = rest[3], *rest[-2:]
+    lattice = f.no_cell(positions) if cell is None else cell
+    system = f.system(positions, check.NO_CHARGES, lattice, batch_idx)
+    atoms, systems = (positions.shape[0],), (system.systems,)
+    found = [atoms, systems if reduction == "system" else atoms]
+    if forces:
+        found.append((*atoms, 3))
+    if virial:
+        found.append((*(atoms if virial == "atom" else () if system.single else systems), 3, 3))
+    return found
 
 
 @function(
@@ -91,20 +128,30 @@ from madelung._functions.sum_arguments import NO_LISTS, arguments
             "(N,), α of an orbital exp(−αr²) of each atom, in 1/L²: atoms attract charge from others as far as their "
             "orbitals overlap (QTPIE). With the overlaps S, 1 of an orbital with itself, the electronegativity of atom "
             "i is Σⱼ Sᵢⱼ (χᵢ − χⱼ)/Σⱼ Sᵢⱼ over all atoms and images, and a field is among the χ (Chen and Martínez, "
-            "Chem. Phys. Lett. 463, 288 (2008)). None: χ, wherever atoms are."
+            "Chem. Phys. Lett. 463, 288 (2008)). A list that is given has to reach √(78/α). None: χ, wherever atoms "
+            "are."
         ),
         None,
         shape=("N",),
     ),
     EXCLUSIONS,
+    ALPHA.but(default=None),
+    K_CUTOFF,
+    CHOSEN_CUTOFF,
+    MILLER,
+    MESH,
+    LISTS,
     ACCURACY.but(
         text=text(
             "of the Ewald sum: the RMS force error that charges of ±1 would have, in units of 1/(V/N)^(2/3), from "
-            "1e-14 (1e-5 in float32) to below 1. None: 1e-6, and 1e-5 in float32."
+            "1e-14 (1e-5 in float32) to below 1. Parameters that are None are chosen for it, and given ones that "
+            "cannot meet it are an error. None: given ones are taken as they are, and others are chosen for 1e-6 "
+            "(1e-5 in float32)."
         )
     ),
     BOUNDARIES,
     SLAB_CORRECTION,
+    SLAB_HEIGHT,
     Parameter(
         "method",
         "word",
@@ -121,10 +168,14 @@ from madelung._functions.sum_arguments import NO_LISTS, arguments
         tuple(p for p in OUTPUTS.parameters if p.name not in ("compute_charge_gradients", "hybrid_forces")),
     ),
     notes={
-        "torch": "Differentiable twice in everything but the accuracy: each differentiation solves for charges again, "
-        "by the implicit function theorem. Compiled graphs break at this call.",
-        "jax": "Differentiable twice in everything but the accuracy, also by forward derivatives: each differentiation "
-        "solves for charges again, by the implicit function theorem. Not under `jit`.",
+        "torch": "Differentiable twice in everything but the accuracy and the parameters of the sum: each "
+        "differentiation solves for charges again, by the implicit function theorem. Compiled graphs hold the call as "
+        "one op, which reads values: they may leave open what other calls may, and have one derivative.",
+        "jax": "Differentiable twice in everything but the accuracy and the parameters of the sum, by backward passes "
+        "and forward derivatives of one: each differentiation solves for charges again, by the implicit function "
+        "theorem. Under `jit`, `vmap` and `scan` the list, `cutoff`, `alpha`, and `miller_indices` or "
+        "`mesh_dimensions` are given, and `molecule_idx`, `held_atoms` and `orbital_exponents` have values. There "
+        "charges of a system without a minimum are NaN, and so are its other results.",
     },
     returns=text(
         "The charges (N,) and the energies, (N,) or (B,), followed by the requested ones of: forces −∂E/∂r (N, 3) and "
@@ -136,9 +187,9 @@ from madelung._functions.sum_arguments import NO_LISTS, arguments
         **ENERGY_ERRORS.notes,
     ),
     result="tuple[Array, ...]",
-    eager=True,
     without=("cuda",),
 )
+@whole(_shapes)
 def qeq(
     f: Framework,
     positions: Any,
@@ -151,9 +202,16 @@ def qeq(
     external_field: Any,
     orbital_exponents: Any,
     exclusions: Any,
+    alpha: Any,
+    k_cutoff: Any,
+    cutoff: Any,
+    miller: tuple[Any, Any],
+    mesh: tuple[Any, ...],
+    lists: tuple[Any, ...],
     accuracy: Any,
     pbc: Any,
     slab_correction: Any,
+    slab_height: Any,
     method: Any,
     batch_idx: Any,
     outputs: tuple[Any, ...],
@@ -169,22 +227,16 @@ def qeq(
     unit = check.number("prefactor", prefactor)
     wanted = f.outputs((unit, reduction, forces, False, virial, False))
     each = f.outputs((unit, "atom", False, True, False, False))
-    given = {"positions": positions, "electronegativity": electronegativity, "hardness": hardness, "widths": widths}
-    for name, x in (given | {"cell": cell, "total_charge": total_charge, "batch_idx": batch_idx}).items():
-        # All of them are read: one that has no values is refused by its own name.
-        f.untraced(f.value, name, x)
-    if method is not None:
-        check.word("method", method, ("ewald", "pme"))
     lattice = f.no_cell(positions) if cell is None else cell
-    ones = f.numbers(np.ones(positions.shape[0]), positions)
+    pbc = axes_of(f, open_axes(f, cell, pbc) if pbc is None else pbc)
+    ones = f.full((positions.shape[0],), 1.0, positions)
     system = f.system(positions, ones, lattice, batch_idx)
     like, _, idx = f.atoms(system)
     sites = ((positions.shape[0],),)
     chi = _reals(f, "electronegativity", electronegativity, sites, system)
     eta = _reals(f, "hardness", hardness, sites, system)
     sigma = _reals(f, "widths", widths, sites, system)
-    of = np.require(f.value("batch_idx", idx), np.int32, ["C", "A"])
-    groups, start = _start(f, total_charge, constraints, of, system)
+    groups, free, start = _start(f, total_charge, constraints, batch_idx, system)
     slopes, field = chi, None
     if external_field is not None:
         given = _reals(f, "external_field", external_field, ((3,), (system.systems, 3)), system)
@@ -193,9 +245,9 @@ def qeq(
     linear = None if field is None else ("uniform_field", (field,), ())
     if orbital_exponents is not None:
         exponents = _reals(f, "orbital_exponents", orbital_exponents, sites, system)
-        reach = _reach(f.untraced(_values, f, exponents))
+        reach = _reach(f, orbital_exponents, lists, cutoff)
         try:
-            pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), NO_LISTS, reach)
+            pairs = pairs_of(f, system, (positions, cell, pbc, batch_idx), lists, reach)
         except ValueError as error:
             if "`cutoff`" in str(error):
                 expected = "orbitals that reach over fewer atoms than can be listed"
@@ -208,36 +260,44 @@ def qeq(
         op, reals, rest = linear
         # Of charges of 1 each: energies are their slopes.
         slopes = chi + f.energies(op, system, reals, rest, f.outputs((1.0, "atom", False, False, False, False)))
-    boundary = {"pbc": pbc, "slab_correction": slab_correction, "exclusions": exclusions}
-    coulomb = arguments(positions, ones, cell, batch_idx, **boundary, widths=sigma, accuracy=accuracy)
-    on_mesh = method == "pme"
-    if method is None and _native.meshes_reach(None if accuracy is None else check.number("accuracy", accuracy)):
-        on_mesh = parameters(f, coulomb, "mesh").cost < parameters(f, coulomb, "waves").cost
-    sums = prepared(f, coulomb, "mesh" if on_mesh else "waves")
+    coulomb = arguments(
+        positions,
+        ones,
+        cell,
+        batch_idx,
+        pbc=pbc,
+        slab_correction=slab_correction,
+        slab_height=slab_height,
+        lists=lists,
+        alpha=alpha,
+        cutoff=cutoff,
+        k_cutoff=k_cutoff,
+        miller=miller,
+        mesh=mesh_of(f, cell, mesh, tuple([sum(row) < 2 for row in periodic_axes(f, cell, pbc)])),
+        exclusions=exclusions,
+        widths=sigma,
+        accuracy=accuracy,
+    )
+    sums = prepared(f, coulomb, _interactions(f, coulomb, method, mesh))
 
     def energy(q: Any, r: Any, h: Any, width: Any, two: Any, factors: Any) -> Any:
         """The part of the energy of second degree, and its gradient by charges."""
         found, potentials = evaluated(*of_other_atoms(*sums, r, q, h, width, factors), each)
         return found.sum() + (0.5 * two * q * q).sum(), potentials + two * q
 
-    def both(u: Any, v: Any, *of: Any) -> Any:
-        """u ∂²E/∂q² v, from energies alone: so it has as many derivatives as these."""
-        return energy(u + v, *of)[0] - energy(u, *of)[0] - energy(v, *of)[0]
+    def diagonal(r: Any, h: Any, width: Any, two: Any, factors: Any) -> Any:
+        return two + unit / (math.sqrt(math.pi) * width)
 
     excluded = sums[0].excluded
-    arrays = (positions, lattice, sigma, eta, f.numbers(np.zeros(0), like) if excluded is None else excluded.factors)
-    # The same numbers, which nothing is differentiated by.
-    plain = [f.numbers(f.untraced(_values, f, x), like) for x in arrays]
-    own = _values(f, plain[3]) + unit / (math.sqrt(math.pi) * _values(f, plain[2]))
-
-    def minimum(slopes: np.ndarray, start: np.ndarray) -> np.ndarray:
-        a, x = (np.require(each, np.float64, ["C", "A"]) for each in (slopes, start))
-        search = _native.LeastCharges(a, x, own, of, system.systems, groups, like.dtype.itemsize == 4)
-        while (asked := search.asked) is not None:
-            search.answered(_values(f, energy(f.numbers(asked, like), *plain)[1]))
-        return search.charges
-
-    q = f.minimum(minimum, both, slopes, start, arrays)
+    of = (positions, lattice, sigma, eta, f.numbers(np.zeros(0), like) if excluded is None else excluded.factors)
+    systems = Parts(system.systems, idx, None)
+    form = Form(f, energy, diagonal, systems, groups, free, like.dtype.itemsize == 4)
+    q = found = f.minimum(form, slopes, start, of)
+    is_unread = f.has_no_value(found)
+    if is_unread:
+        # Ops refuse charges that are NaN, which those of systems without a minimum are.
+        is_missing = found != found
+        q = f.where(is_missing, 0.0, found)
     terms = [evaluated(*of_other_atoms(*sums, positions, q, lattice, sigma), wanted)]
     if linear is not None:
         op, reals, rest = linear
@@ -245,74 +305,135 @@ def qeq(
         terms.append(f.energies(op, atoms, reals, rest, f.outputs((1.0, reduction, forces, False, virial, False))))
     energies = all_added(f, terms)
     energies, *others = energies if isinstance(energies, tuple) else (energies,)
-    sites = q * (chi + 0.5 * eta * q)
+    own = q * (chi + 0.5 * eta * q)
+    if is_unread:
+        own = f.where(is_missing, 0.0, own)
     if reduction == "system":
-        sites = segment_sum(f, sites, idx, system.systems)
-    return q, energies + sites, *others
+        own = segment_sum(f, own, idx, system.systems)
+    results = [energies + own, *others]
+    if is_unread:
+        results = _spoilt(f, results, is_missing, systems, (reduction == "system", virial is True))
+    return found, *results
 
 
-def _reach(exponents: np.ndarray) -> float:
+def _spoilt(f: Framework, results: list[Any], is_missing: Any, systems: Parts, of_each: tuple[bool, bool]) -> Any:
+    """The results, energies first and virials last, with NaN for systems whose charges are."""
+    by_system, has_virials = of_each
+    count = systems.sums(f, f.where(is_missing, 1.0, f.full(is_missing.shape, 0.0, results[0])))
+    each = f.where(count > 0.0, math.nan, f.full((systems.count,), 1.0, results[0]))
+    of_atoms = f.taken(each, systems.of)
+    factors = [each if by_system else of_atoms, *[of_atoms] * (len(results) - 1)]
+    factors[-1] = each if has_virials else factors[-1]
+    return [x * by.reshape(-1, *[1] * (len(x.shape) - 1)) for x, by in zip(results, factors)]
+
+
+def _interactions(f: Framework, of: Arguments, method: Any, mesh: tuple[Any, ...]) -> Sum:
+    """The sum over waves or on a mesh, by the parameters that are given; else the one that costs less."""
+    check_waves(of.k_cutoff, of.miller)
+    names = ("mesh_dimensions", "mesh_spacing", "spline_order"), ("k_cutoff", "miller_indices", "miller_batch_idx")
+    both = [
+        [name for name, x in zip(names, given) if x is not None]
+        for names, given in zip(names, (mesh, (of.k_cutoff, *of.miller)))
+    ]
+    of_mesh, of_waves = both
+    if method is None:
+        if of_mesh and of_waves:
+            check.refuse(of_mesh[0], f"it or `{of_waves[0]}`", "both")
+        if of_mesh or of_waves or f.has_no_value(of.positions):
+            return "mesh" if of_mesh else "waves"
+        if not _native.meshes_reach(None if of.accuracy is None else check.number("accuracy", of.accuracy)):
+            return "waves"
+        return "mesh" if parameters(f, of, "mesh").cost < parameters(f, of, "waves").cost else "waves"
+    on_mesh = check.word("method", method, ("ewald", "pme")) == "pme"
+    for name in of_waves if on_mesh else of_mesh:
+        check.refuse(name, f'None with `method="{method}"`', "another value")
+    return "mesh" if on_mesh else "waves"
+
+
+def _reach(f: Framework, exponents: Any, lists: tuple[Any, ...], cutoff: Any) -> float:
     """The distance beyond which orbitals do not overlap, to the last digit: exp(−αr²/2) is 1e-17 there."""
-    if not (exponents > 0.0).all():
-        check.refuse("orbital_exponents", "numbers above zero", float(exponents.min()))
-    return math.sqrt(34.0 * math.log(10.0) / float(np.min(exponents, initial=1e30)))
+    least = np.array(f.untraced(f.value, "orbital_exponents", exponents), np.float64)
+    if not (least > 0.0).all():
+        check.refuse("orbital_exponents", "numbers above zero", float(least.min()))
+    reach = math.sqrt(34.0 * math.log(10.0) / float(np.min(least, initial=1e30)))
+    if any([x is not None for x in lists[:-1]]):
+        within = f.distance("cutoff", reach_of(lists, None) or cutoff)
+        if within is None or within < reach:
+            overlap = "as far as orbitals of `orbital_exponents` overlap, in a list that is given"
+            check.refuse("cutoff", f"at least {reach:.4}, {overlap}", within)
+    return reach
 
 
 def _start(
-    f: Framework, total_charge: Any, constraints: tuple[Any, ...], systems: np.ndarray, system: Any
-) -> tuple[np.ndarray, Any]:
-    """The group of each atom whose charges keep their sum, −1 of those that are held, and charges of these sums."""
+    f: Framework, total_charge: Any, constraints: tuple[Any, ...], batch_idx: Any, system: Any
+) -> tuple[Parts, Any, Any]:
+    """The atoms whose charges keep their sum, which of them are not held, and charges of these sums."""
     molecules, held_atoms, held_charges, initial = constraints
-    atoms, like = len(systems), system.positions
-    of, count = systems.copy(), system.systems
-    if molecules is not None:
-        of = np.require(f.value("molecule_idx", f.integers("molecule_idx", molecules, (atoms,))), np.int32, ["C"])
-        count = min(int(of.max(initial=-1)) + 1, atoms)
-        first = np.full(count, -1, np.int32)
-        for i, (molecule, b) in enumerate(zip(of.tolist(), systems.tolist())):
-            if not 0 <= molecule < count or first[molecule] not in (-1, b):
-                expected = f"numbers below {atoms} from 0 up, the same for atoms of one system alone"
-                check.refuse("molecule_idx", expected, f"{molecule} of atom {i}")
-            first[molecule] = b
+    like, _, idx = f.atoms(system)
+    atoms = like.shape[0]
+    groups = Parts(system.systems, idx, None) if molecules is None else _molecules(f, molecules, batch_idx, like)
+    count = groups.count
     charge = _reals(f, "total_charge", total_charge, ((), (count,)), system)
-    members, groups = np.bincount(of, minlength=count), of.copy()
-    held = np.empty(0, np.int64)
-    if held_atoms is not None:
-        held = np.asarray(f.value("held_atoms", f.integers("held_atoms", held_atoms, ("H",))), np.int64)
-        within = np.clip(held, 0, atoms - 1)
-        bad = (held < 0) | (held >= atoms) | (np.bincount(within, minlength=1)[within] > 1)
-        if bad.any():
-            check.refuse("held_atoms", f"atoms below {atoms}, each once", int(held[bad][0]))
-        groups[held] = -1
+    start, free = (f.full((atoms,), x, like) for x in (0.0, 1.0))
     if (held_atoms is None) != (held_charges is None):
         check.refuse("held_charges", "charges of `held_atoms`, both or neither", check.described(held_charges))
-    start = f.numbers(np.zeros(atoms), like)
-    free = f.numbers((groups >= 0).astype(np.float64), like)
+    if held_atoms is not None:
+        held = f.untraced(_held, f, held_atoms, atoms)
+        is_held, place = np.zeros(atoms), np.full(atoms, len(held), np.int32)
+        is_held[held], place[held] = 1.0, np.arange(len(held))
+        free = f.numbers(1.0 - is_held, like)
     if initial is not None:
         start = _reals(f, "initial_charges", initial, ((atoms,),), system) * free
     if held_charges is not None:
         charges = _reals(f, "held_charges", held_charges, ((len(held),),), system)
-        place = np.full(atoms, len(held), np.int32)
-        place[held] = np.arange(len(held))
         padded = f.joined([charges, f.numbers(np.zeros(1), like)])
         start = start + f.taken(padded, f.indices(place, like))
     # What is left of each total goes to the atoms that are not held, alike.
-    order = np.argsort(of, kind="stable").astype(np.int32)
-    sums = segment_sum(f, f.taken(start, f.indices(order, like)), f.indices(of[order], like), count)
-    left = charge - sums
-    shares = np.bincount(groups[groups >= 0], minlength=count)
-    values, total = _values(f, left), _values(f, charge)
+    left = charge - groups.sums(f, start)
+    members, shares = (groups.sums(f, x) for x in (f.full((atoms,), 1.0, like), free))
     # Sums of charges that are held are rounded, and so are these charges.
-    sizes = np.bincount(of, np.abs(_values(f, start)), minlength=count)
-    rounding = np.where(members, 1e-6 + 8.0 * np.finfo(str(like.dtype).rpartition(".")[2]).eps * sizes, 0.0)
-    lost = (shares == 0) & (np.abs(values) > rounding) & ((members > 0) | bool(charge.shape))
-    if lost.any():
-        b, whole = int(lost.argmax()), "system" if molecules is None else "molecule"
-        of_held = f"the sum of the charges of {whole} {b}, which are all held"
-        expected = of_held if members[b] else f"0 of {whole} {b}, which has no atoms"
-        check.refuse("total_charge", expected, total.tolist())
-    share = f.numbers((groups >= 0) / np.maximum(shares, 1)[of], like)
-    return groups, start + f.taken(left, f.indices(of, like)) * share
+    digits = float(np.finfo(str(like.dtype).rpartition(".")[2]).eps)
+    rounding = (1e-6 + 8.0 * digits * groups.sums(f, abs(start))) * (members > 0.0)
+    is_lost = (shares == 0.0) & (abs(left) > rounding)
+    if not charge.shape:
+        is_lost = is_lost & (members > 0.0)
+    if f.has_no_value(left):
+        left = f.where(is_lost, math.nan, left)
+        start = f.where(f.taken(is_lost, groups.of), math.nan, start)
+    else:
+        lost = f.untraced(f.value, "total_charge", is_lost)
+        if lost.any():
+            b, whole = int(lost.argmax()), "system" if molecules is None else "molecule"
+            of_held = f"the sum of the charges of {whole} {b}, which are all held"
+            expected = of_held if values(f, members)[b] else f"0 of {whole} {b}, which has no atoms"
+            check.refuse("total_charge", expected, values(f, charge).tolist())
+    share = f.taken(left * (1.0 / (shares + (shares == 0.0))), groups.of)
+    return groups, free, start + share * free
+
+
+def _molecules(f: Framework, molecules: Any, batch_idx: Any, like: Any) -> Parts:
+    """The molecules of a call, by values: each is in one system."""
+    atoms = like.shape[0]
+    given = {"molecule_idx": molecules, "batch_idx": np.zeros(atoms, np.int32) if batch_idx is None else batch_idx}
+    of, systems = (check.integers(name, f.untraced(f.value, name, x), (atoms,)) for name, x in given.items())
+    count = min(int(of.max(initial=-1)) + 1, atoms)
+    first = np.full(count, -1, np.int32)
+    for i, (molecule, b) in enumerate(zip(of.tolist(), systems.tolist())):
+        if not 0 <= molecule < count or first[molecule] not in (-1, b):
+            expected = f"numbers below {atoms} from 0 up, the same for atoms of one system alone"
+            check.refuse("molecule_idx", expected, f"{molecule} of atom {i}")
+        first[molecule] = b
+    order = np.argsort(of, kind="stable").astype(np.int32)
+    return Parts(count, f.indices(of, like), f.indices(order, like))
+
+
+def _held(f: Framework, held_atoms: Any, atoms: int) -> np.ndarray:
+    held = np.asarray(check.integers("held_atoms", f.value("held_atoms", held_atoms), ("H",)), np.int64)
+    within = np.clip(held, 0, atoms - 1)
+    bad = (held < 0) | (held >= atoms) | (np.bincount(within, minlength=1)[within] > 1)
+    if bad.any():
+        check.refuse("held_atoms", f"atoms below {atoms}, each once", int(held[bad][0]))
+    return held
 
 
 def _reals(f: Framework, name: str, x: Any, shapes: tuple[tuple[int, ...], ...], system: Any) -> Any:
@@ -328,12 +449,9 @@ def _reals(f: Framework, name: str, x: Any, shapes: tuple[tuple[int, ...], ...],
     if tuple(x.shape) not in shapes:
         expected = " or ".join(f"shape {shape}" if shape else "a number" for shape in shapes)
         check.refuse(name, expected, tuple(x.shape))
-    values = f.untraced(_values, f, x)
-    if not np.isfinite(values).all():
-        bad = values.reshape(-1)[~np.isfinite(values.reshape(-1))][0]
-        check.refuse(name, "finite numbers", f"{bad} in row {int((~np.isfinite(values.reshape(-1))).argmax())}")
+    if not f.has_no_value(x):
+        found = values(f, x).reshape(-1)
+        if not np.isfinite(found).all():
+            bad = int((~np.isfinite(found)).argmax())
+            check.refuse(name, "finite numbers", f"{found[bad]} in row {bad}")
     return f.reals(name, x, shapes[0] if x.shape else (), like) if len(shapes) == 1 else x
-
-
-def _values(f: Framework, x: Any) -> np.ndarray:
-    return np.array(f.value("charges", x), np.float64)

@@ -7,13 +7,16 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from madelung import _arguments as check
 from madelung._functions.requests import Plan, Request, plan_of
 from madelung._neighbors import Neighbors
+
+if TYPE_CHECKING:
+    from madelung._functions.minima import Form
 
 Result = TypeVar("Result")
 
@@ -252,17 +255,10 @@ class Framework(Protocol):
         inputs, by their names. The other arguments are those of `energies`."""
         ...
 
-    def minimum(
-        self,
-        solve: Callable[[np.ndarray, np.ndarray], np.ndarray],
-        both: Callable[..., Any],
-        slopes: Any,
-        start: Any,
-        arrays: tuple[Any, ...],
-    ) -> Any:
-        """Minimum of a function of second degree, which `solve` gives from its slopes at zero and a start, as arrays of
-        NumPy. `both` is the function's matrix, which depends on some arrays, between two vectors of about one length.
-        By the implicit function theorem the minimum has two derivatives where the framework has them."""
+    def minimum(self, form: Form, slopes: Any, start: Any, arrays: tuple[Any, ...]) -> Any:
+        """The charges q of the least slopes·q + ½ q A q, from a start, where A depends on some arrays. By the implicit
+        function theorem they have two derivatives where the framework has them. Where values are not there, charges
+        are NaN of systems without a minimum; else these are an error."""
         ...
 
     def where(self, systems: Any, value: Any, x: Any) -> Any:
@@ -372,6 +368,10 @@ class Framework(Protocol):
 
     def untraced(self, function: Callable[..., Result], *args: Any) -> Result:
         """The result of a function that reads values, while a graph is traced too."""
+        ...
+
+    def whole(self, body: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        """The results of a body of `whole.whole`."""
         ...
 
     def planned(self, request: Request) -> Plan:
@@ -514,6 +514,10 @@ class Common:
     @staticmethod
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
         return function(*args)
+
+    @classmethod
+    def whole(cls, body: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        return body(cls, *given)
 
     planned = staticmethod(plan_of)
 

@@ -40,7 +40,7 @@ MESH_DIMENSIONS = Parameter(
     ),
     None,
 )
-_MESH = Group(
+MESH = Group(
     "mesh",
     (
         MESH_DIMENSIONS,
@@ -67,7 +67,7 @@ _MESH = Group(
         ),
     ),
 )
-_CHOSEN_CUTOFF = CUTOFF.but(
+CHOSEN_CUTOFF = CUTOFF.but(
     kind="per_system",
     text=text(
         "radius of the real-space sum, in L, one for all systems or (B,); one is needed with a neighbour list.",
@@ -80,7 +80,7 @@ _CHOSEN_CUTOFF = CUTOFF.but(
     *SYSTEM_OF_CHANNELS,
     ALPHA,
     KEYWORDS,
-    _MESH,
+    MESH,
     EXCLUSIONS,
     LAW,
     BATCH_IDX,
@@ -121,8 +121,8 @@ def pme_reciprocal_space(
     *SYSTEM_OF_CHANNELS,
     ALPHA.but(default=None),
     KEYWORDS,
-    _MESH,
-    _CHOSEN_CUTOFF,
+    MESH,
+    CHOSEN_CUTOFF,
     LISTS,
     EXCLUSIONS,
     LAW,
@@ -194,7 +194,7 @@ def particle_mesh_ewald(
     ),
     KEYWORDS,
     ALPHA.but(default=None, text=text("splitting parameter in 1/L, one for all systems or (B,).")),
-    _MESH,
+    MESH,
     EXPONENT,
     LATTICES,
     SLAB_HEIGHT,

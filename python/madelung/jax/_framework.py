@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -22,6 +22,7 @@ from madelung._schema import FULL
 from madelung.jax import _inputs as given
 from madelung.jax import _neighbors
 from madelung.jax._energies import energies, tangents
+from madelung.jax._least import least
 from madelung.jax._ops import OPS
 from madelung.numpy._framework import Numpy
 
@@ -62,7 +63,7 @@ class System:
 class Jax(Common):
     """The framework of `madelung.jax`: see `madelung._functions.framework.Framework`."""
 
-    system = System
+    system, minimum = System, staticmethod(least)
 
     @staticmethod
     def default_real() -> Any:
@@ -89,38 +90,6 @@ class Jax(Common):
     @classmethod
     def search(cls, name: str, *inputs: Any) -> tuple[Any, ...]:
         return cls.op(name, *(lax.stop_gradient(x) if isinstance(x, jax.Array) else x for x in inputs))
-
-    @staticmethod
-    def minimum(
-        solve: Callable[..., np.ndarray], both: Callable[..., Any], slopes: Any, start: Any, arrays: tuple[Any, ...]
-    ) -> Any:
-
-        def on_host(a: Any, x: Any) -> np.ndarray:
-            return solve(np.asarray(a, np.float64), np.asarray(x, np.float64)).astype(a.dtype)
-
-        @jax.custom_vjp
-        def least(a: Any, x: Any, arrays: tuple[Any, ...]) -> Any:
-            if not given.is_traced(a, x):
-                # Errors of the solver then reach the caller as they are.
-                return jnp.asarray(on_host(a, x))
-            return jax.pure_callback(on_host, jax.ShapeDtypeStruct(a.shape, a.dtype), a, x, vmap_method="sequential")
-
-        def forward(a: Any, x: Any, arrays: tuple[Any, ...]) -> Any:
-            found = least(a, x, arrays)
-            return found, (found, arrays)
-
-        def backward(kept: Any, g: Any) -> Any:
-            found, arrays = kept
-            by = least(-g, jnp.zeros_like(g), arrays)
-            # Vectors of one length: in sums of both neither is lost.
-            lengths = [jnp.sqrt((lax.stop_gradient(x) ** 2).sum()) for x in (found, by)]
-            scale = jnp.where((lengths[0] > 0.0) & (lengths[1] > 0.0), lengths[0] / lengths[1], 1.0)
-            of = jax.grad(lambda x, arrays: both(by * scale, x, *arrays) / scale, (0, 1))
-            of_found, of_arrays = of(found, arrays)
-            return -by, g - of_found, jax.tree.map(jnp.negative, of_arrays)
-
-        least.defvjp(forward, backward)
-        return least(slopes, start, arrays)
 
     @staticmethod
     def numbers(values: Any, like: Any) -> Any:

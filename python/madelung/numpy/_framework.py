@@ -83,8 +83,8 @@ class Numpy(Common):
         return values.astype(like.dtype)
 
     @staticmethod
-    def minimum(solve: Callable[..., np.ndarray], both: Any, slopes: Any, start: Any, arrays: Any) -> Any:
-        return solve(slopes, start).astype(slopes.dtype)
+    def minimum(form: Any, slopes: Any, start: Any, arrays: tuple[Any, ...]) -> Any:
+        return form.least(slopes, start, arrays).astype(slopes.dtype)
 
     @staticmethod
     def indices(values: Any, like: Any) -> Any:

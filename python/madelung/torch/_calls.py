@@ -92,8 +92,8 @@ class Calls(Common):
         return torch.where(chosen.reshape(-1, *[1] * value.dim()), value, x)
 
     @staticmethod
-    def minimum(solve: Any, both: Any, slopes: torch.Tensor, start: torch.Tensor, arrays: Any) -> torch.Tensor:
-        return Least.apply(solve, both, slopes, start, *arrays)
+    def minimum(form: Any, slopes: torch.Tensor, start: torch.Tensor, arrays: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        return Least.apply(form, slopes, start, *arrays)
 
     @staticmethod
     def apart(idx: torch.Tensor, columns: Any, segments: Any) -> torch.Tensor:

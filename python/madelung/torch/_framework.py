@@ -23,6 +23,7 @@ from madelung.torch._energies import Energies
 from madelung.torch._inputs import System
 from madelung.torch._lists import columns_of, is_checked, is_made_in, is_same
 from madelung.torch._specialised import not_compiled
+from madelung.torch._whole import in_graph
 
 Given, Result = ParamSpec("Given"), TypeVar("Result")
 
@@ -556,6 +557,10 @@ class Graph(_Made):
     @not_compiled
     def untraced(function: Callable[..., Result], *args: Any) -> Result:
         return function(*args)
+
+    @staticmethod
+    def whole(body: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        return in_graph(body.__name__, given)
 
     planned = staticmethod(requests.plan_in_graph)
 
