@@ -46,6 +46,7 @@ assert not neighbors.did_overflow and not overflow and hessian.shape == (48, 3, 
 ELSEWHERE = {
     "torch.cuda.CUDAGraph": "needs a GPU",
     "import cupy": "needs a GPU and CuPy",
+    "import torch_sim": "needs TorchSim: tests/engines has it",
     "born_mayer = pair_potential(": "a declaration of this package, with an ellipsis",
     "@function(POSITIONS, CHARGES": "a declaration of this package",
 }
