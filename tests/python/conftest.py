@@ -64,7 +64,7 @@ IN_TURN = {
     "torch/test_axes_in_graphs.py": 2,
     "torch/test_calls.py": 2,
     "torch/test_cuda_stand_in.py": 4,
-    "torch/test_ddp.py": 3,
+    "torch/test_ddp.py": 4,
     "torch/test_examples.py": 2,
     "torch/test_function_graphs.py": 2,
     "torch/test_graphs.py": 3,

@@ -14,6 +14,9 @@ use madelung::{
 };
 use std::borrow::Cow;
 
+/// Excluded pairs, and factors of their energies.
+pub(crate) type Exclusions<'a> = (&'a [[i32; 2]], Cow<'a, [f64]>);
+
 /// A number that is given, or 0.
 fn given(x: f64) -> Option<Vec<f64>> {
     (x != 0.0).then(|| vec![x])
@@ -30,7 +33,7 @@ impl madelung_system {
     ///
     /// # Safety
     /// Pointers are valid for what they are said to hold.
-    pub(crate) unsafe fn exclusions<'a>(&self) -> Result<Option<(&'a [[i32; 2]], Cow<'a, [f64]>)>> {
+    pub(crate) unsafe fn exclusions<'a>(&self) -> Result<Option<Exclusions<'a>>> {
         let count = size("exclusions", self.exclusions)?;
         if count == 0 {
             return Ok(None);
