@@ -15,6 +15,7 @@ import ase.io
 import numpy as np
 import pytest
 from ase.build import bulk
+from ase.calculators.socketio import actualunixsocketname
 
 from madelung.numpy import born_mayer, ewald_summation
 from madelung.units import EV_ANGSTROM
@@ -40,7 +41,7 @@ class Run:
         (folder / "client.py").write_text(client, encoding="utf-8")
         subprocess.run([sys.executable, str(example / "start.py")], cwd=folder, check=True, timeout=PATIENCE)
         # Where i-PI and ASE have their sockets.
-        socket = Path(f"/tmp/ipi_{address}")
+        socket = Path(actualunixsocketname(address))
         stack.callback(socket.unlink, missing_ok=True)
         self.server = self._started(stack, "server", str(Path(sys.executable).parent / "i-pi"), "input.xml")
         self.wait(lambda: socket.exists() or self.server.poll() is not None)

@@ -71,7 +71,7 @@ def write_data(folder: Path, positions: np.ndarray, charges: np.ndarray, cell: n
 
 
 def lammps(folder: Path, text: str, ranks: int = 1) -> str:
-    """What LAMMPS prints, on so many processes; its end is not looked at."""
+    """Output of LAMMPS on so many processes, however the run ends."""
     (folder / "in.test").write_text(text)
     command = [BIN / "mpiexec", "-n", str(ranks), BIN / "lmp", "-log", "none", "-in", "in.test"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1500)

@@ -18,7 +18,7 @@ TASKS = 2
 
 
 def lines(texts: list[str]) -> dict[str, dict]:
-    """What was found, by file, without the time that it took."""
+    """Results by file, without the time that they took."""
     found = [json.loads(line) for text in texts for line in text.splitlines()]
     assert len({each["file"] for each in found}) == len(found)
     return {each["file"]: {name: x for name, x in each.items() if name != "seconds"} for each in found}

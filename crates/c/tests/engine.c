@@ -347,7 +347,7 @@ static void domains(const madelung_context *context)
 static void potentials(const madelung_context *context)
 {
     double r[6] = {0.0, 0.0, 0.0, 1.2, 0.0, 0.0}, energy, forces[6], s6 = pow(1.1 / 1.2, 6.0), half = 0.5;
-    double epsilon[4] = {1.0, 0.7, 0.5, 2.0}, sigma[4] = {1.0, 1.1, 1.1, 1.3};
+    double box[9] = {9.0, 0.0, 0.0, 0.0, 9.0, 0.0, 0.0, 0.0, 9.0}, epsilon[4] = {1.0, 0.7, 0.5, 2.0}, sigma[4] = {1.0, 1.1, 1.1, 1.3};
     const double *tables[2];
     int64_t first[3] = {0, 1, 2}, count = 0;
     int32_t others[2] = {1, 0}, types[2] = {0, 1};
@@ -387,6 +387,17 @@ static void potentials(const madelung_context *context)
                                     &results), "a scaled pair");
     near(energy, 2.0 * 0.6 * (s6 * s6 - s6), 1e-14, "its energy");
     near(forces[3], 2.0 * 0.6 * (12.0 * s6 * s6 - 6.0 * s6) / 1.2, 1e-13, "its force");
+    /* With a cell the images of excluded pairs are searched for: not where positions are no numbers. */
+    r[4] = NAN;
+    system.cell = box;
+    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 1.0, 3.0, MADELUNG_CUT,
+                                   0.0, &results) == MADELUNG_ARGUMENT, "a scaled pair without a position");
+    expect(!strncmp(madelung_last_error(), "`positions`: expected", 21), "its words");
+    r[4] = 0.0;
+    system.cell = NULL;
+    half = NAN;
+    expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 1.0, 3.0, MADELUNG_CUT,
+                                   0.0, &results) == MADELUNG_ARGUMENT, "a factor that is no number");
     system.exclusions = 0;
     energy = 7.0, results.forces = (double *)((char *)forces + 1);
     expect(madelung_pair_potential(context, &system, list, "lennard_jones", types, 2, tables, 2, 1.0, 3.0, MADELUNG_CUT,

@@ -8,7 +8,7 @@ use crate::lattice::{Lattice, Precision, displacement, lattices, squared};
 use crate::list::ListArrays;
 use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Context;
-use madelung_core::op::{Arg, Constraint, Op, OpBuilder};
+use madelung_core::op::{Arg, Constraint, Op, OpBuilder, Request};
 use madelung_core::runtime::SlotArray;
 use madelung_core::structure::pairs::Kind;
 use madelung_core::structure::{Batch, Neighbors, PairList, Structure};
@@ -16,7 +16,7 @@ use madelung_core::{Error, Result};
 use madelung_cuda::Cuda;
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Arguments of an op of pairs that are left out of a list, or scaled: their list, and factors. A step of
 /// [`ENTRY_FACTORS`](crate::ENTRY_FACTORS) makes those of its entries.
@@ -74,7 +74,11 @@ impl ExcludedPairs {
             Arg::Structure(batch),
             Arg::Int(0),
         ];
-        let found = exclusion_list(context, &args)?;
+        // The op looks at its arguments before it searches.
+        static OP: OnceLock<Arc<Op>> = OnceLock::new();
+        let op = OP.get_or_init(|| declare_list().expect("the declaration of the registry"));
+        let request = Request { values: true, ..Request::default() };
+        let found = op.evaluate(context, &args, &request)?.values;
         let ints = |n: usize| found[n].view().to_i32("exclusions").map(Cow::into_owned);
         let (ptr, columns, images, of) = (ints(0)?, ints(1)?, ints(2)?, ints(3)?);
         let list = PairList::from_csr(ptr, columns, images.as_chunks().0, batch.atoms(), Kind::Full)?;
