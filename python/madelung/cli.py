@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import statistics
 import sys
 import time
@@ -184,6 +185,11 @@ def _check_charges(options: argparse.Namespace) -> None:
 
 
 # Formats that hold energies, forces and stress.
+_INSTRUCTIONS = {
+    "Avx512": "AVX-512",
+    "Avx2": "AVX2 with FMA",
+    "Portable": "baseline" + (", kernels are interpreted" if platform.machine() in ("x86_64", "AMD64") else ""),
+}
 _WRITTEN = {".xyz": "extxyz", ".extxyz": "extxyz", ".traj": "traj", ".json": "json"}
 
 
@@ -481,7 +487,7 @@ def _known(file: Path, energy: float, given: Path | None) -> None:
 
 def _info(_options: argparse.Namespace) -> int:
     print(f"madelung {madelung.__version__}")
-    _line("instruction set", {"Avx512": "AVX-512", "Avx2": "AVX2 with FMA"}.get(_native.isa(), "baseline"))
+    _line("instruction set", _INSTRUCTIONS[_native.isa()])
     _line("threads", f"{_native.threads()}")
     _line("backends", ", ".join(madelung.devices()))
     _line("python, numpy", f"{sys.version.split()[0]}, {np.__version__}")

@@ -39,38 +39,34 @@ WITHOUT: set[str] = set()
 
 TURN = os.environ.get("MADELUNG_TEST_TURN")
 IN_TURN = {
+    "jax/test_jax_axes.py": 3,
     "jax/test_jax_derivatives.py": 4,
-    "jax/test_jax_examples.py": 2,
     "jax/test_jax_functions.py": 4,
-    "jax/test_torch_module.py": 2,
+    "jax/test_jax_kernels.py": 3,
+    "jax/test_jax_modes.py": 4,
     "kernels/test_by_chance.py": 10,
     "test_atomic_virials.py": 3,
-    "test_bonded.py": 2,
-    "test_charge_transfer.py": 2,
     "test_cli.py": 4,
-    "test_dispersion.py": 2,
     "test_docs.py": 3,
     "test_ends.py": 3,
     "test_equilibration.py": 3,
     "test_equilibration_constraints.py": 3,
     "test_equilibration_traced.py": 4,
-    "test_exclusions.py": 2,
-    "test_forcefield.py": 2,
+    "test_grids.py": 3,
     "test_job_array.py": 3,
+    "test_kernels_llvm.py": 3,
     "test_knn.py": 5,
-    "test_latent.py": 2,
-    "test_process.py": 2,
+    "test_openmm_force.py": 3,
     "test_types.py": 3,
-    "torch/test_axes_in_graphs.py": 2,
-    "torch/test_calls.py": 2,
+    "test_wires.py": 3,
+    "torch/test_axes_in_graphs.py": 4,
     "torch/test_cuda_stand_in.py": 4,
     "torch/test_ddp.py": 4,
-    "torch/test_examples.py": 2,
-    "torch/test_function_graphs.py": 2,
     "torch/test_graphs.py": 3,
 }
-"""Files of tests that take long and say much the same, and the number of turns: with `MADELUNG_TEST_TURN`, a number
-that `.ci/run` takes from the commit, a run has every n-th of their tests; without it all."""
+"""Files of tests that take long and say much the same, and the number of turns, which is two for others: with
+`MADELUNG_TEST_TURN`, a number that `.ci/run` takes from the commit, a run has every n-th of their tests; without it
+all."""
 
 
 def required(name: str) -> Any:
@@ -247,13 +243,13 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out tests of the files `IN_TURN` whose turn it is not."""
+    """Leaves out tests whose turn it is not."""
     if TURN is None:
         return
     kept, others, seen = [], [], Counter[str]()
     for item in items:
         name = item.path.relative_to(HERE).as_posix()
-        is_next = (seen[name] - int(TURN)) % IN_TURN.get(name, 1) == 0
+        is_next = (seen[name] - int(TURN)) % IN_TURN.get(name, 2) == 0
         (kept if is_next else others).append(item)
         seen[name] += 1
     config.hook.pytest_deselected(items=others)

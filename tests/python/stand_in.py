@@ -68,5 +68,7 @@ def run(program: str, runtime: bool = False, **environment: str) -> subprocess.C
     libraries = (*LIBRARIES, RUNTIME) if runtime else LIBRARIES
     loaded = os.pathsep.join(str(made / name) for _, name, _ in libraries)
     settings = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(paths), "LD_PRELOAD": loaded, **environment}
+    # Tests that a program runs have its turn.
+    settings.pop("MADELUNG_TEST_TURN", None)
     words = [sys.executable, "-c", program]
     return subprocess.run(words, env=settings, capture_output=True, text=True, timeout=1500)

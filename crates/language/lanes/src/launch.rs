@@ -117,16 +117,26 @@ impl Entry {
 }
 
 /// A generated function as a [`Run`] for every [`Isa`], given the lane types of the three, each behind the features it
-/// needs.
+/// needs. On x86-64 processors without AVX2 the part's code is interpreted: of what there is to compile, lanes that have no
+/// instructions of their own take longest.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! by_isa {
-    ($f:ident on $portable:ident $avx2:ident $avx512:ident) => {{
+    ($f:ident on $portable:ident $avx2:ident $avx512:ident, $single:literal, $interpreted:expr) => {{
         #[cfg(target_arch = "x86_64")]
-    const RUN: [$crate::Run; 3] = $crate::by_x86_isa!($f on $portable $avx2 $avx512);
+        const RUN: [$crate::Run; 3] =
+        $crate::by_x86_isa!($f on $avx2 $avx512, $crate::by_isa!(@interpreted $single, $interpreted));
         #[cfg(not(target_arch = "x86_64"))]
         const RUN: [$crate::Run; 3] = [$f::<$crate::lanes::$portable>; 3];
         RUN
+    }};
+    (@interpreted $single:literal, $interpreted:expr) => {{
+        // SAFETY: the promises of a `Run`.
+        unsafe fn run(a: &$crate::LaunchAbi, lo: usize, hi: usize, partials: *mut f64) {
+            // SAFETY: the caller's promises are the callee's; every processor has portable lanes.
+            unsafe { $crate::Code::run(&$interpreted, $single, $crate::Isa::Portable, a, lo, hi, partials) }
+        }
+        run as $crate::Run
     }};
     (@with $features:literal, $f:ident on $lane:ident) => {{
         // SAFETY: called only by the CPU backend, after it has seen that the processor has these features.
@@ -143,9 +153,9 @@ macro_rules! by_isa {
 #[macro_export]
 #[cfg(not(feature = "one-isa"))]
 macro_rules! by_x86_isa {
-    ($f:ident on $portable:ident $avx2:ident $avx512:ident) => {
+    ($f:ident on $avx2:ident $avx512:ident, $portable:expr) => {
         [
-            $f::<$crate::lanes::$portable>,
+            $portable,
             $crate::by_isa!(@with "avx2,fma", $f on $avx2),
             $crate::by_isa!(@with "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma", $f on $avx512),
         ]
@@ -156,19 +166,19 @@ macro_rules! by_x86_isa {
 #[macro_export]
 #[cfg(feature = "one-isa")]
 macro_rules! by_x86_isa {
-    ($f:ident on $portable:ident $avx2:ident $avx512:ident) => {
+    ($f:ident on $avx2:ident $avx512:ident, $portable:expr) => {
         [$crate::by_isa!(@with "avx2,fma", $f on $avx2); 3]
     };
 }
 
-/// Instantiates a generated function for every lane type.
+/// Instantiates a generated function for every lane type. The second argument is the code of the part for the interpreter.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! entry_points {
-    ($f:ident) => {
+    ($f:ident, $interpreted:expr) => {
         $crate::EntryPoints::Compiled {
-            f32: $crate::by_isa!($f on Portable32 Avx2F32 Avx512F32),
-            f64: $crate::by_isa!($f on Portable64 Avx2F64 Avx512F64),
+            f32: $crate::by_isa!($f on Portable32 Avx2F32 Avx512F32, true, $interpreted),
+            f64: $crate::by_isa!($f on Portable64 Avx2F64 Avx512F64, false, $interpreted),
         }
     };
 }
@@ -178,11 +188,11 @@ macro_rules! entry_points {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! small_entry_points {
-    ($f:ident) => {{
-        const F64: [$crate::Run; 3] = {
-        let [portable, avx2, _] = $crate::by_isa!($f on Portable64 Avx2F64 Avx2F64);
-            [portable, avx2, avx2]
-        };
-        $crate::EntryPoints::Compiled { f32: [$f::<$crate::lanes::Portable32>; 3], f64: F64 }
+    ($f:ident, $interpreted:expr) => {{
+    const OF: [$crate::Run; 3] = $crate::by_isa!($f on Portable64 Avx2F64 Avx2F64, false, $interpreted);
+        $crate::EntryPoints::Compiled {
+            f32: [$f::<$crate::lanes::Portable32>; 3],
+            f64: [OF[0], OF[1], OF[1]],
+        }
     }};
 }

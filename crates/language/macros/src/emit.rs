@@ -62,15 +62,16 @@ impl Functions {
     fn entry_points(&mut self, code: &Code, compact: bool) -> String {
         let (n, Code { name, program, width }) = (self.count, code);
         self.count += 1;
-        let made = format!("rt::EntryPoints::Made(&rt::Interpreted {{ source: SOURCE, program: {n} }})");
+        let interpreted = format!("rt::Interpreted {{ source: SOURCE, program: {n} }}");
+        let made = format!("rt::EntryPoints::Made(&{interpreted})");
         if self.interpreted {
             return made;
         }
         let lanes = if *width == Width::None { Lanes::None } else { Lanes::Any { compact } };
         let function = program::function(program, name, lanes);
         let compiled = match width {
-            Width::All => format!("rt::entry_points!({name})"),
-            Width::Few => format!("rt::small_entry_points!({name})"),
+            Width::All => format!("rt::entry_points!({name}, {interpreted})"),
+            Width::Few => format!("rt::small_entry_points!({name}, {interpreted})"),
             Width::One | Width::None => {
                 format!("rt::EntryPoints::Compiled {{ f32: [{name}::<f32>; 3], f64: [{name}::<f64>; 3] }}")
             }
