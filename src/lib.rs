@@ -144,6 +144,13 @@ pub mod electrostatics {
         pub use madelung_electrostatics::kvectors::{miller_indices, miller_indices_batch};
     }
 
+    /// Sums ready to be evaluated: ops with their arguments.
+    pub mod prepared {
+        pub use madelung_electrostatics::prepared::{
+            Argument, Lattice, Prepared, SumSettings, Summand, Summands, prepare,
+        };
+    }
+
     /// Meshes of particle mesh Ewald sums.
     pub mod mesh {
         pub use madelung_electrostatics::mesh::{SPLINE_ORDER, mesh_dimensions};

@@ -5,8 +5,8 @@
 
 use crate::energies::{Energies, Options, Reduction};
 use crate::parameters::each;
-use crate::plan::{Prescription, Sum, meshes_reach};
-use crate::run::{self, prepared};
+use crate::plan::{Method, Prescription, Sum, meshes_reach};
+use crate::prepared::{Prepared, SumSettings, parameters, prepare};
 use crate::system::System;
 use madelung_core::array::{Array, View};
 use madelung_core::backend::Context;
@@ -87,7 +87,8 @@ pub fn qeq(
         (reals("electronegativity", electronegativity, system)?, reals("hardness", hardness, system)?);
     let (groups, start) = spread(system, settings)?;
     let given = Prescription { accuracy: settings.accuracy, ..Prescription::default() };
-    let cost = |sum| run::parameters(sum, system, &given).map(|found| found.cost);
+    let over_list = |sum| SumSettings { sum, method: Some(Method::List), given: given.clone() };
+    let cost = |sum| parameters(&over_list(sum), system).map(|found| found.cost);
     let costs_less_on_mesh =
         || Ok::<_, Error>(meshes_reach(settings.accuracy) && cost(Sum::Mesh)? < cost(Sum::Waves)?);
     let sum = match settings.sum {
@@ -96,14 +97,17 @@ pub fn qeq(
         None if costs_less_on_mesh()? => Sum::Mesh,
         None => Sum::Waves,
     };
-    let coulomb = prepared(context, sum, system, &given)?;
+    let Prepared::Sum(coulomb) = prepare(context, &over_list(sum), system, None)? else {
+        unreachable!("the settings say the method")
+    };
 
     let (dtype, shape) = (system.positions.dtype(), [chi.len()]);
     let of_charges =
         Options { prefactor: options.prefactor, compute_charge_gradients: true, ..Options::default() };
     let times = |q: &[f64]| -> Result<Vec<f64>> {
         let charges = Array::from_f64(dtype, &shape, q)?;
-        let potentials = coulomb.evaluated(&charges.view(), &of_charges)?.charge_gradients;
+        let potentials =
+            coulomb.evaluated(context, system, &charges.view(), None, &of_charges)?.charge_gradients;
         let potentials = potentials.expect("asked for").to_f64()?;
         Ok(potentials.iter().zip(&eta).zip(q).map(|((v, eta), q)| v + eta * q).collect())
     };
@@ -117,7 +121,7 @@ pub fn qeq(
     }
 
     let charges = Array::from_f64(dtype, &shape, search.charges())?;
-    let mut energies = coulomb.evaluated(&charges.view(), options)?;
+    let mut energies = coulomb.evaluated(context, system, &charges.view(), None, options)?;
     let q = charges.to_f64()?;
     let sites = (0..q.len()).map(|i| q[i] * (chi[i] + 0.5 * eta[i] * q[i]));
     let sites = match options.energy_reduction {

@@ -29,6 +29,7 @@ mod ops;
 mod parameters;
 pub mod plan;
 pub mod potential;
+pub mod prepared;
 mod run;
 mod source;
 mod sums;

@@ -5,13 +5,13 @@ use crate::mesh::{PmeParameters, SPLINE_ORDER, mesh_dimensions};
 use crate::ops::registry;
 use crate::parameters::{each, per_system};
 use crate::plan::{Method, Prescription, Sum};
-use crate::run::{self, run_plan};
+use crate::prepared::{SumSettings, parameters};
+use crate::run::run;
 use crate::system::System;
 use crate::tuning::EwaldParameters;
 use madelung_core::array::Array;
 use madelung_core::backend::Context;
 use madelung_core::op::Arg;
-use madelung_core::structure::pairs::{Kind, PairList};
 use madelung_core::structure::{Mesh, Structure};
 use madelung_core::{Error, Result};
 use std::f64::consts::TAU;
@@ -50,7 +50,7 @@ impl EwaldSettings {
     /// # Errors
     /// Those of [`plan::numbers`](crate::plan::numbers).
     pub fn parameters(&self, system: &System<'_>) -> Result<Vec<EwaldParameters>> {
-        let found = run::parameters(Sum::Waves, system, &self.prescription())?;
+        let found = parameters(&SumSettings::ewald(self), system)?;
         let of = |b: usize| EwaldParameters {
             alpha: found.alpha[b],
             cutoff: found.cutoff[b],
@@ -58,18 +58,6 @@ impl EwaldSettings {
             predicted_force_error: found.errors[b],
         };
         Ok((0..system.systems()).map(of).collect())
-    }
-
-    fn prescription(&self) -> Prescription {
-        Prescription {
-            alpha: self.alpha.clone(),
-            cutoff: self.cutoff.clone(),
-            k_cutoff: self.k_cutoff.clone(),
-            waves: self.waves.clone(),
-            slab_height: self.slab_height.clone(),
-            accuracy: self.accuracy,
-            ..Prescription::default()
-        }
     }
 }
 
@@ -89,9 +77,9 @@ pub fn ewald_real_space(
     cutoff: f64,
     options: &Options,
 ) -> Result<Energies> {
-    let given =
-        Prescription { alpha: Some(alpha.to_vec()), cutoff: Some(vec![cutoff]), ..Prescription::default() };
-    of_pairs(context, Sum::RealSpace, system, &given, Some(pairs), options)
+    let (alpha, cutoff) = (Some(alpha.to_vec()), Some(vec![cutoff]));
+    let settings = SumSettings::of(Sum::RealSpace, Prescription { alpha, cutoff, ..Prescription::default() });
+    run(context, &settings, system, Some(pairs), options)
 }
 
 /// Reciprocal part of the Ewald sum over |k| ≤ `k_cutoff` (radians per L), with the self term −α/√π Σq² and the
@@ -108,7 +96,7 @@ pub fn ewald_reciprocal_space(
 ) -> Result<Energies> {
     let (alpha, k_cutoff) = (Some(alpha.to_vec()), Some(k_cutoff.to_vec()));
     let given = Prescription { alpha, k_cutoff, ..Prescription::default() };
-    run_plan(context, (Sum::ReciprocalSpace, None), system, &given, None, options)
+    run(context, &SumSettings::of(Sum::ReciprocalSpace, given), system, None, options)
 }
 
 /// The Coulomb energy over pairs, ½ Σ q_i q_j erfc(αr)/r: of pairs closer than `cutoff` in L, or without one of all pairs of
@@ -139,17 +127,7 @@ pub fn coulomb(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
-    if !(alpha.is_finite() && alpha >= 0.0) {
-        return Err(Error::argument("alpha", "a number from 0 up", alpha.to_string()));
-    }
-    let given = Prescription {
-        alpha: (alpha > 0.0).then(|| vec![alpha]),
-        cutoff: cutoff.map(|cutoff| vec![cutoff]),
-        ..Prescription::default()
-    };
-    let is_whole = alpha == 0.0 && cutoff.is_none() && !system.pbc.as_flattened().contains(&true);
-    let sum = if is_whole { Sum::Waves } else { Sum::Pairs };
-    of_pairs(context, sum, system, &given, pairs, options)
+    run(context, &SumSettings::coulomb(system, alpha, cutoff)?, system, pairs, options)
 }
 
 /// The damped shifted force sum of Fennell and Gezelter, J. Chem. Phys. 124, 234104 (2006), over pairs closer than `cutoff`
@@ -167,23 +145,7 @@ pub fn dsf(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
-    let given =
-        Prescription { alpha: Some(alpha.to_vec()), cutoff: Some(vec![cutoff]), ..Prescription::default() };
-    of_pairs(context, Sum::Shifted, system, &given, pairs, options)
-}
-
-/// A sum over pairs, in a list of either kind.
-fn of_pairs(
-    context: &Context<'_>,
-    sum: Sum,
-    system: &System<'_>,
-    given: &Prescription,
-    pairs: Option<&dyn Structure>,
-    options: &Options,
-) -> Result<Energies> {
-    let full = pairs.map(full_list).transpose()?.flatten();
-    let pairs = full.as_ref().map(|full| full as &dyn Structure).or(pairs);
-    run_plan(context, (sum, None), system, given, pairs, options)
+    run(context, &SumSettings::dsf(alpha, cutoff), system, pairs, options)
 }
 
 /// The Coulomb energy of charges by Ewald's sum: of crystals, slabs, wires and molecules, with exclusions and widths, as the
@@ -200,18 +162,7 @@ pub fn ewald_summation(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
-    let full = pairs.map(full_list).transpose()?.flatten();
-    let pairs = full.as_ref().map(|full| full as &dyn Structure).or(pairs);
-    run_plan(context, (Sum::Waves, settings.method), system, &settings.prescription(), pairs, options)
-}
-
-/// The full list of a half one.
-pub(crate) fn full_list(pairs: &dyn Structure) -> Result<Option<PairList<'_>>> {
-    match pairs.list_kind() {
-        Some(Kind::Full) => Ok(None),
-        Some(Kind::Half) if let Some(half) = pairs.as_pairs() => half.to_full().map(Some),
-        _ => Err(Error::argument("pairs", "a full or a half list on the host", pairs.describe())),
-    }
+    run(context, &SumSettings::ewald(settings), system, pairs, options)
 }
 
 /// Reciprocal part of the sum on a mesh (smooth particle mesh Ewald: Essmann et al., J. Chem. Phys. 103, 8577 (1995),
@@ -283,7 +234,7 @@ impl PmeSettings {
     /// Those of [`plan::numbers`](crate::plan::numbers); `mesh_spacing`, where it is not finite and > 0, or given with the
     /// nodes.
     pub fn parameters(&self, system: &System<'_>) -> Result<Vec<PmeParameters>> {
-        let found = run::parameters(Sum::Mesh, system, &self.prescription(system)?)?;
+        let found = parameters(&SumSettings::pme(self, system)?, system)?;
         let of = |b: usize| {
             let [k1, k2, k3, spline_order] = found.mesh[b];
             PmeParameters {
@@ -295,33 +246,6 @@ impl PmeSettings {
             }
         };
         Ok((0..system.systems()).map(of).collect())
-    }
-
-    fn prescription(&self, system: &System<'_>) -> Result<Prescription> {
-        if self.mesh_spacing.is_some() && self.mesh_dimensions.is_some() {
-            return Err(Error::argument("mesh_spacing", "it or `mesh_dimensions`", "both"));
-        }
-        let orders = each("spline_order", self.spline_order.as_deref(), system.systems())?;
-        let nodes = |spacing: f64| {
-            let of = |(b, cell): (usize, &[[f64; 3]; 3])| {
-                mesh_dimensions(cell, spacing, orders.as_ref().map_or(SPLINE_ORDER, |p| p[b]))
-            };
-            system.cells().iter().enumerate().map(of).collect::<Result<Vec<_>>>()
-        };
-        Ok(Prescription {
-            alpha: self.alpha.clone(),
-            cutoff: self.cutoff.clone(),
-            k_cutoff: None,
-            waves: None,
-            mesh_dimensions: self
-                .mesh_spacing
-                .map(nodes)
-                .transpose()?
-                .or_else(|| self.mesh_dimensions.clone()),
-            spline_order: self.spline_order.clone(),
-            slab_height: self.slab_height.clone(),
-            accuracy: self.accuracy,
-        })
     }
 }
 
@@ -338,7 +262,7 @@ pub fn particle_mesh_ewald(
     pairs: Option<&dyn Structure>,
     options: &Options,
 ) -> Result<Energies> {
-    of_pairs(context, Sum::Mesh, system, &settings.prescription(system)?, pairs, options)
+    run(context, &SumSettings::pme(settings, system)?, system, pairs, options)
 }
 
 /// The parameters of a sum of latent charges, which belong to its model: one number for all systems or one per system.
@@ -389,13 +313,81 @@ pub fn latent_ewald(
     settings: &LatentSettings,
     options: &Options,
 ) -> Result<Energies> {
-    let each = |name, numbers: &[f64], of: fn(f64) -> f64| {
-        let found = per_system(name, Some(numbers), system.systems())?;
-        Ok::<_, Error>(found.map(|each| each.into_iter().map(of).collect::<Vec<f64>>()))
-    };
-    let alpha = each("sigma", &settings.sigma, |sigma| 1.0 / (2f64.sqrt() * sigma))?;
-    let k_cutoff = each("dl", &settings.dl, |dl| TAU / dl)?;
-    let given = Prescription { alpha, k_cutoff, ..Prescription::default() };
-    let sum = Sum::Latent { with_selves: !settings.remove_self_interaction };
-    run_plan(context, (sum, None), system, &given, None, options)
+    run(context, &SumSettings::latent(settings, system)?, system, None, options)
+}
+
+impl SumSettings {
+    fn of(sum: Sum, given: Prescription) -> Self {
+        Self { sum, method: None, given }
+    }
+
+    /// Settings of [`ewald_summation`].
+    pub fn ewald(settings: &EwaldSettings) -> Self {
+        let EwaldSettings { alpha, cutoff, k_cutoff, waves, accuracy, method, slab_height } =
+            settings.clone();
+        let none = Prescription::default();
+        let given = Prescription { alpha, cutoff, k_cutoff, waves, slab_height, accuracy, ..none };
+        Self { method, ..Self::of(Sum::Waves, given) }
+    }
+
+    /// Settings of [`particle_mesh_ewald`].
+    ///
+    /// # Errors
+    /// `mesh_spacing`, where it is not finite and > 0, or given with the nodes; `spline_order`, where it does not fit the
+    /// systems.
+    pub fn pme(settings: &PmeSettings, system: &System<'_>) -> Result<Self> {
+        let PmeSettings { alpha, cutoff, spline_order, accuracy, slab_height, .. } = settings.clone();
+        let mesh_dimensions = match (&settings.mesh_dimensions, settings.mesh_spacing) {
+            (Some(_), Some(_)) => {
+                return Err(Error::argument("mesh_spacing", "it or `mesh_dimensions`", "both"));
+            }
+            (None, Some(spacing)) => {
+                let orders = each("spline_order", spline_order.as_deref(), system.systems())?;
+                let order = |b: usize| orders.as_ref().map_or(SPLINE_ORDER, |p| p[b]);
+                let cells = system.cells().iter().enumerate();
+                let nodes = cells.map(|(b, cell)| mesh_dimensions(cell, spacing, order(b)));
+                Some(nodes.collect::<Result<_>>()?)
+            }
+            (nodes, None) => nodes.clone(),
+        };
+        let none = Prescription::default();
+        let given =
+            Prescription { alpha, cutoff, mesh_dimensions, spline_order, slab_height, accuracy, ..none };
+        Ok(Self::of(Sum::Mesh, given))
+    }
+
+    /// Settings of [`coulomb`].
+    ///
+    /// # Errors
+    /// `alpha`, where it is negative or not finite.
+    pub fn coulomb(system: &System<'_>, alpha: f64, cutoff: Option<f64>) -> Result<Self> {
+        if !(alpha.is_finite() && alpha >= 0.0) {
+            return Err(Error::argument("alpha", "a number from 0 up", alpha.to_string()));
+        }
+        let is_whole = alpha == 0.0 && cutoff.is_none() && !system.pbc.as_flattened().contains(&true);
+        let sum = if is_whole { Sum::Waves } else { Sum::Pairs };
+        let (alpha, cutoff) = ((alpha > 0.0).then(|| vec![alpha]), cutoff.map(|cutoff| vec![cutoff]));
+        Ok(Self::of(sum, Prescription { alpha, cutoff, ..Prescription::default() }))
+    }
+
+    /// Settings of [`dsf`].
+    pub fn dsf(alpha: &[f64], cutoff: f64) -> Self {
+        let (alpha, cutoff) = (Some(alpha.to_vec()), Some(vec![cutoff]));
+        Self::of(Sum::Shifted, Prescription { alpha, cutoff, ..Prescription::default() })
+    }
+
+    /// Settings of [`latent_ewald`].
+    ///
+    /// # Errors
+    /// `sigma` or `dl`, where it is not finite and > 0, or does not fit the systems.
+    pub fn latent(settings: &LatentSettings, system: &System<'_>) -> Result<Self> {
+        let each = |name, numbers: &[f64], of: fn(f64) -> f64| {
+            let found = per_system(name, Some(numbers), system.systems())?;
+            Ok::<_, Error>(found.map(|each| each.into_iter().map(of).collect::<Vec<f64>>()))
+        };
+        let alpha = each("sigma", &settings.sigma, |sigma| 1.0 / (2f64.sqrt() * sigma))?;
+        let k_cutoff = each("dl", &settings.dl, |dl| TAU / dl)?;
+        let sum = Sum::Latent { with_selves: !settings.remove_self_interaction };
+        Ok(Self::of(sum, Prescription { alpha, k_cutoff, ..Prescription::default() }))
+    }
 }
