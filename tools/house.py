@@ -36,8 +36,12 @@ ARROWS = {
     "bridge-torch": "bridge core cpu cuda",
     "bridge-jax": "bridge core cpu cuda",
     "c": "bridge madelung",
+    "tch": "madelung",
     "python": "madelung core cuda neighbors electrostatics potentials bridge bridge-torch bridge-jax",
 }
+
+# Crates that are workspaces of their own, with lints of their own.
+APART = ["tch"]
 
 # Import circles among the top-level modules of a crate, none where nothing is said. Numbers only fall.
 CIRCLES = {"kernel": 1, "core": 1, "cpu": 1, "cuda": 2}
@@ -170,10 +174,13 @@ def folder_of(crate: str) -> Path:
 
 
 def packages_of_cargo() -> dict[str, Any]:
-    """The packages of the workspace, as Cargo reads their manifests."""
+    """The packages of all workspaces, as Cargo reads their manifests."""
     command = [os.environ.get("CARGO", "cargo"), "metadata", "--no-deps", "--offline", "--format-version=1"]
-    metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
-    return {p["name"].removeprefix("madelung-"): p for p in metadata["packages"]}
+    packages = {}
+    for workspace in [ROOT, *(folder_of(crate) for crate in APART)]:
+        metadata = json.loads(subprocess.run(command, cwd=workspace, check=True, capture_output=True).stdout)
+        packages |= {p["name"].removeprefix("madelung-"): p for p in metadata["packages"]}
+    return packages
 
 
 TAKEN_IN = re.compile(r'^ *#\[path = "([^"]+)"', re.MULTILINE)
@@ -209,7 +216,7 @@ def check_arrows(packages: dict[str, Any]) -> list[str]:
     breaches = []
     for crate, package in sorted(packages.items()):
         manifest = Path(package["manifest_path"])
-        if "workspace = true" not in manifest.read_text().partition("[lints]")[2].partition("[")[0]:
+        if crate not in APART and "workspace = true" not in manifest.read_text().partition("[lints]")[2].partition("[")[0]:
             breaches.append(f"{manifest.relative_to(ROOT)}: does not take the lints of the workspace")
         if not {ROOT / "tests", ROOT / "examples", ROOT / "benches"}.isdisjoint(manifest.parents):
             continue
