@@ -216,7 +216,8 @@ def check_arrows(packages: dict[str, Any]) -> list[str]:
     breaches = []
     for crate, package in sorted(packages.items()):
         manifest = Path(package["manifest_path"])
-        if crate not in APART and "workspace = true" not in manifest.read_text().partition("[lints]")[2].partition("[")[0]:
+        lints = manifest.read_text().partition("[lints]")[2].partition("[")[0]
+        if crate not in APART and "workspace = true" not in lints:
             breaches.append(f"{manifest.relative_to(ROOT)}: does not take the lints of the workspace")
         if not {ROOT / "tests", ROOT / "examples", ROOT / "benches"}.isdisjoint(manifest.parents):
             continue
