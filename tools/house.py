@@ -211,13 +211,19 @@ def check_dependencies(packages: dict[str, Any]) -> list[str]:
     return breaches
 
 
+def lints(manifest: Path, prefix: str) -> list[str]:
+    """The lints of a manifest: of Rust, of clippy, and where else they are from."""
+    text = manifest.read_text()
+    titles = (f"{prefix}lints.rust", f"{prefix}lints.clippy", f"{prefix}lints")
+    return [text.partition(f"[{title}]")[2].partition("[")[0].split("#")[0].strip() for title in titles]
+
+
 def check_arrows(packages: dict[str, Any]) -> list[str]:
     """Dependencies against ARROWS, and those that a crate of physics never has."""
-    breaches = []
+    breaches, of_workspace = [], lints(ROOT / "Cargo.toml", "workspace.")
     for crate, package in sorted(packages.items()):
         manifest = Path(package["manifest_path"])
-        lints = manifest.read_text().partition("[lints]")[2].partition("[")[0]
-        if crate not in APART and "workspace = true" not in lints:
+        if lints(manifest, "") != (["", "", "workspace = true"] if crate not in APART else [*of_workspace[:2], ""]):
             breaches.append(f"{manifest.relative_to(ROOT)}: does not take the lints of the workspace")
         if not {ROOT / "tests", ROOT / "examples", ROOT / "benches"}.isdisjoint(manifest.parents):
             continue

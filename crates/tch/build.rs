@@ -1,17 +1,26 @@
 //! Compiles the node of torch's graph against the libtorch that tch has found.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The version of libtorch for which this version of tch is written.
 const TORCH: &str = "2.13";
 
+/// Headers with its version, of newer and of older releases.
+const VERSIONS: [&str; 2] = ["torch/headeronly/version.h", "torch/csrc/api/include/torch/version.h"];
+
 fn main() {
     println!("cargo::rerun-if-changed=src/node.cpp");
+    println!("cargo::rerun-if-env-changed=LIBTORCH_INCLUDE");
     let lib =
         PathBuf::from(std::env::var_os("DEP_TCH_LIBTORCH_LIB").expect("torch-sys says where libtorch is"));
-    let include = lib.join("../include");
+    let beside = lib.join("../include");
+    let elsewhere = std::env::var_os("LIBTORCH_INCLUDE").map(|folder| PathBuf::from(folder).join("include"));
+    let include = elsewhere.filter(|_| !beside.exists()).unwrap_or(beside);
     // Beyond C++, whose interface changes from one version to the next, tensors pass as pointers.
-    let found = version(&include);
+    let headers = VERSIONS.map(|name| include.join(name));
+    let there = headers.iter().filter(|header| header.exists());
+    there.for_each(|header| println!("cargo::rerun-if-changed={}", header.display()));
+    let found = version(&headers);
     if found != TORCH {
         println!("cargo::error=tch 0.26 needs torch {TORCH}, found {found} (in {})", include.display());
         return;
@@ -31,10 +40,8 @@ fn main() {
 }
 
 /// The version that headers are of, as "2.13".
-fn version(include: &Path) -> String {
-    let headers = ["torch/headeronly/version.h", "torch/csrc/api/include/torch/version.h"];
-    let text: String =
-        headers.iter().filter_map(|name| std::fs::read_to_string(include.join(name)).ok()).collect();
+fn version(headers: &[PathBuf]) -> String {
+    let text: String = headers.iter().filter_map(|header| std::fs::read_to_string(header).ok()).collect();
     let part = |name: &str| {
         text.lines().find_map(|line| line.strip_prefix(&format!("#define TORCH_VERSION_{name} ")))
     };

@@ -69,6 +69,12 @@ IN_TURN = {
 all."""
 
 
+def turn_within(name: str, turns: int) -> int | None:
+    """The turn of what tests of a file do in so many turns themselves: every one of them meets every turn of the file.
+    None where all is done."""
+    return None if TURN is None else int(TURN) // IN_TURN.get(name, 2) % turns
+
+
 def required(name: str) -> Any:
     """A package that tests need: they fail where it is missing, unless `--without` names it."""
     if name in WITHOUT:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TURN
+from conftest import turn_within
 from madelung import _native
 from shapes import EVERY, stands_for_others
 
@@ -183,8 +183,9 @@ def test_texts_compile_without_spills(sources: list[dict]) -> None:
     sources = [source for source in sources if stands_for_others(source["kernel"])]
     groups = itertools.groupby(sources, key=lambda source: source["kernel"])
     by_kernel = [(n, list(group)) for n, (_, group) in enumerate(groups)]
-    if TURN is not None:
-        by_kernel = by_kernel[int(TURN) % 4 :: 4]
+    turn = turn_within("test_cuda_text.py", 4)
+    if turn is not None:
+        by_kernel = by_kernel[turn::4]
         sources = [source for _, group in by_kernel for source in group]
     columns = list(itertools.product(REALS, nvrtc.architectures(), WAYS))
     jobs = []

@@ -44,7 +44,11 @@ impl Dense {
         if !dense.data_ptr().addr().is_multiple_of(dtype.size()) {
             return Err(wrong("one whose memory is not aligned".into()));
         }
-        let shape = dense.size().iter().map(|n| *n as usize).collect();
+        let shape: Vec<usize> = dense.size().iter().map(|n| *n as usize).collect();
+        // Torch's zeros that are never written have no memory.
+        if dense.data_ptr().is_null() && shape.iter().all(|n| *n > 0) {
+            return Err(wrong("one without memory".into()));
+        }
         Ok(Self { tensor: dense, dtype, shape })
     }
 

@@ -28,8 +28,21 @@ fn cell() -> Tensor {
 
 /// Energies of pairs, ½ Σ q_i q_j erfc(αr)/r, of these tensors.
 fn energies(positions: &Tensor, charges: &Tensor, cell: &Tensor, cutoff: f64) -> madelung::Result<Tensor> {
+    energies_over(&pairs(), positions, charges, cell, cutoff)
+}
+
+fn pairs() -> Arc<dyn madelung::op::Structure> {
     let (i, j) = ([0, 0, 1, 1, 2, 2], vec![1, 2, 0, 2, 0, 1]);
-    let pairs = PairList::from_coo(&i, j, vec![[0; 3]; 6], 3, 3, ListKind::Full)?;
+    Arc::new(PairList::from_coo(&i, j, vec![[0; 3]; 6], 3, 3, ListKind::Full).expect("a list"))
+}
+
+fn energies_over(
+    pairs: &Arc<dyn madelung::op::Structure>,
+    positions: &Tensor,
+    charges: &Tensor,
+    cell: &Tensor,
+    cutoff: f64,
+) -> madelung::Result<Tensor> {
     let alpha = Tensor::from_slice(&[0.4]).to_kind(positions.f_kind().unwrap_or(Kind::Double));
     let inputs = [
         positions.into(),
@@ -39,7 +52,7 @@ fn energies(positions: &Tensor, charges: &Tensor, cell: &Tensor, cutoff: f64) ->
         Input::Zero,
         Input::structure(Batch::single(3)?),
         1.0.into(),
-        Input::structure(pairs),
+        Input::Structure(pairs.clone()),
         cutoff.into(),
     ];
     Ok(call(op("ewald_real_space"), inputs)?.swap_remove(0))
@@ -150,6 +163,44 @@ fn tensors_of_any_layout_and_dtype() {
     assert_eq!(forces.kind(), Kind::Float);
     let by_charges = Tensor::run_backward(&[&forces.square().sum(Kind::Float)], &[&narrow[1]], false, false);
     assert_eq!(by_charges[0].kind(), Kind::Float);
+}
+
+#[test]
+fn tensors_without_memory_are_refused() {
+    let zeros = Tensor::internal_efficientzerotensor([3, 3], DOUBLE);
+    let (argument, text) = refused(energies(&zeros, &charges(), &cell(), 4.0));
+    assert!(argument == "positions" && text.contains("without memory"), "{text}");
+}
+
+/// Whether there was a backward pass or none, here or on another thread, and after one that fails.
+#[test]
+fn lists_are_kept_for_as_long_as_results() {
+    let list = pairs();
+    let result = || {
+        let r = positions().set_requires_grad(true);
+        let energy = energies_over(&list, &r, &charges(), &cell(), 4.0).expect("energies");
+        assert!(Arc::strong_count(&list) > 1);
+        (energy.sum(Kind::Double), r)
+    };
+    drop(result());
+    assert_eq!(Arc::strong_count(&list), 1);
+    for twice in [false, true] {
+        let (energy, r) = result();
+        let forces = Tensor::run_backward(&[&energy], &[&r], twice, twice).remove(0);
+        if twice {
+            forces.square().sum(Kind::Double).backward();
+        }
+        drop((energy, forces));
+        drop(r);
+        assert_eq!(Arc::strong_count(&list), 1);
+    }
+    let (energy, r) = result();
+    let here = Tensor::run_backward(&[&energy], &[&r], true, false).remove(0);
+    let there = std::thread::spawn(move || Tensor::run_backward(&[energy], &[r], false, false).remove(0));
+    assert_eq!(numbers(&here), numbers(&there.join().expect("a backward pass")));
+    assert_eq!(Arc::strong_count(&list), 1);
+    assert!(energies_over(&list, &positions(), &charges(), &cell(), -1.0).is_err());
+    assert_eq!(Arc::strong_count(&list), 1);
 }
 
 #[test]

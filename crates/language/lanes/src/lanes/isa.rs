@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 /// The instruction set that kernels run on. The order is by width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// Whatever the target always has (SSE2, NEON). On x86-64, kernels have no machine code for it and are interpreted.
+    /// Whatever the target always has (SSE2, NEON). On x86-64, kernels on lanes have no machine code for it and
+    /// are interpreted.
     Portable,
     /// AVX2 with fused operations (and `popcnt`, which goes with it).
     Avx2,
