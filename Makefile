@@ -131,11 +131,11 @@ test-engines: $(VENV)/.module $(VENV_ENGINES)/.packages
 
 # Kernels are interpreted, with the bits of machine code. Programs find libtorch by LD_LIBRARY_PATH, as all do that use tch.
 TCH = PATH="$(abspath $(VENV_TCH))/bin:$$PATH" VIRTUAL_ENV=$(abspath $(VENV_TCH)) LIBTORCH_USE_PYTORCH=1 \
-  LD_LIBRARY_PATH="$$(cat $(VENV_TCH)/.packages)" CARGO_TARGET_DIR=$(abspath $(TARGET)) $(STAGE) test-tch $(CARGO)
+  LD_LIBRARY_PATH="$$(cat $(VENV_TCH)/.packages)" CARGO_TARGET_DIR=$(abspath $(TARGET)) $(STAGE) $(1) $(CARGO)
 test-tch: $(VENV_TCH)/.packages
-	$(TCH) clippy $(OF_TCH) --all-targets -- -D warnings
-	$(TCH) test $(OF_TCH)
-	$(TCH) run $(OF_TCH) --example charges
+	$(call TCH,lint-tch) clippy $(OF_TCH) --all-targets -- -D warnings
+	$(call TCH,test-tch) test $(OF_TCH)
+	$(call TCH,example-tch) run $(OF_TCH) --example charges
 
 lint: $(VENV)/.ruff
 	$(CARGO) fmt --all --check

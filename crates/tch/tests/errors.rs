@@ -1,4 +1,4 @@
-//! What does not fit is an error that names it, and never an abort; what fits is taken in any layout and dtype.
+//! Errors of arguments that do not fit, which name them; arguments of every layout and dtype.
 
 use madelung::batch::Batch;
 use madelung::op::Op;

@@ -207,19 +207,24 @@ fn batches_of_both_methods() {
     let settings = EwaldSettings::accuracy(1e-6);
     let found = case.leaves(&case.positions, &case.charges);
     for (energy_reduction, rows) in [(Reduction::Atom, case.charges.len()), (Reduction::System, 3)] {
-        let options = Options { energy_reduction, ..Options::default() };
+        let options = Options { energy_reduction, prefactor: 2.5 };
         let of = case.system(&found);
         let energies = madelung_tch::ewald_summation(&of, &settings, None, &options).expect("energies");
-        let options = madelung::Options { energy_reduction, ..madelung::Options::forces() };
+        let options =
+            madelung::Options { energy_reduction, prefactor: 2.5, ..madelung::Options::everything() };
         let facade = case.facade();
         let context = madelung::cpu::context();
         let wanted =
             madelung::ewald_summation(&context, &facade, &settings, None, &options).expect("energies");
         assert_eq!(energies.size(), [rows as i64]);
         assert_eq!(numbers(&energies), wanted.energies.to_f64().expect("numbers"));
-        let forces = Tensor::run_backward(&[&energies.sum(Kind::Double)], &[&found.positions], false, false);
-        let wanted = wanted.forces.expect("forces").to_f64().expect("numbers");
-        assert_close_rms(&numbers(&-forces[0].shallow_clone()), &wanted, 1e-12, rms(&wanted));
+        let leaves = [&found.positions, &found.charges, &found.strain];
+        let gradients = Tensor::run_backward(&[&energies.sum(Kind::Double)], &leaves, false, false);
+        let of = [(wanted.forces, -1.0), (wanted.charge_gradients, 1.0), (wanted.virial, -1.0)];
+        for (gradient, (wanted, sign)) in gradients.iter().zip(of) {
+            let wanted = wanted.expect("asked for").to_f64().expect("numbers");
+            assert_close_rms(&numbers(&(gradient * sign)), &wanted, 1e-12, rms(&wanted));
+        }
     }
 }
 
@@ -315,6 +320,46 @@ fn gradients_by_what_the_facade_has_none_of() {
         let (wanted, _) = richardson(at, 0.0, 4e-3);
         let along = (gradient * &u).sum(Kind::Double).double_value(&[]);
         assert!((along - wanted).abs() < 1e-7 * wanted.abs().max(1.0), "{n}: {along} against {wanted}");
+    }
+}
+
+/// The vectors of open axes, any or zero, count for nothing.
+#[test]
+fn gradients_by_cells_of_all_boundaries() {
+    let of = |x: f64| Some(vec![x]);
+    // Heights that are chosen change with cells, within the error of the sum, and are no part of gradients.
+    let settings = EwaldSettings { cutoff: of(8.0), k_cutoff: of(8.0), slab_height: of(30.0), ..listed() };
+    let mut without = boundaries();
+    for (n, row) in without.cells.chunks_exact_mut(3).enumerate() {
+        if !without.pbc[n / 3][n % 3] {
+            row.fill(0.0);
+        }
+    }
+    for case in [boundaries(), without] {
+        let energies = |cell: &[f64]| {
+            let mut of = case.leaves(&case.positions, &case.charges);
+            of.cell = Tensor::from_slice(cell).reshape([4, 3, 3]).detach().set_requires_grad(true);
+            let found =
+                madelung_tch::ewald_summation(&case.system(&of), &settings, None, &Options::per_system());
+            (found.expect("energies").sum(Kind::Double), of.cell)
+        };
+        let (energy, cell) = energies(&case.cells);
+        let found = numbers(&Tensor::run_backward(&[&energy], &[&cell], false, false)[0]);
+        for (n, found) in found.chunks_exact(3).enumerate() {
+            if !case.pbc[n / 3][n % 3] {
+                assert_eq!(found, [0.0; 3], "row {n}");
+                continue;
+            }
+            for (k, found) in found.iter().enumerate() {
+                let at = |h: f64| {
+                    let mut cells = case.cells.clone();
+                    cells[3 * n + k] += h;
+                    energies(&cells).0.double_value(&[])
+                };
+                let (wanted, _) = richardson(at, 0.0, 4e-3);
+                assert!((found - wanted).abs() < 1e-7, "row {n}, {k}: {found} against {wanted}");
+            }
+        }
     }
 }
 

@@ -166,7 +166,7 @@ impl<'o> Maker<'o> {
         shape.iter().map(of).collect()
     }
 
-    /// What is named here is what an argument has to satisfy, never an op.
+    /// An argument that satisfies its declaration, by its kind and name and never by its op.
     fn argument(&mut self, spec: &ArgSpec) -> Given {
         match &spec.kind {
             ArgKind::Real { shape, zero } => {
