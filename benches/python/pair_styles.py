@@ -96,7 +96,7 @@ def main() -> None:
             if "without" in name:
                 text = text.replace("pair_coeff * *", "pair_modify table 0\npair_coeff * *")
             said = run(text)
-            pairs = number(r"Total # of neighbors = (\d+)", said) * (1.0 if "madelung" in name else 2.0)
+            pairs = 2.0 * number(r"Total # of neighbors = (\d+)", said)
             seconds = number(r"^Pair +\| [\d.e+-]+ +\| ([\d.e+-]+)", said)
             found.setdefault(name, []).append((1e9 * seconds / (given.steps + 1) / pairs,))
         for name in ("madelung", "LAMMPS"):

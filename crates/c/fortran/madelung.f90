@@ -84,12 +84,12 @@ module madelung
       type(c_ptr), intent(out) :: list
     end function
 
-    integer(c_int32_t) function madelung_list_of_domain(own, atoms, rows, count, lengths, others, mask, bits, &
-        wanted, list) bind(c)
+    integer(c_int32_t) function madelung_list_of_domain(context, own, atoms, positions, rows, count, lengths, &
+        others, mask, bits, wanted, kind, list) bind(c)
       import :: c_int32_t, c_int64_t, c_ptr
       integer(c_int64_t), value :: own, atoms, count
-      type(c_ptr), value :: rows, lengths, others
-      integer(c_int32_t), value :: mask, bits, wanted
+      type(c_ptr), value :: context, positions, rows, lengths, others
+      integer(c_int32_t), value :: mask, bits, wanted, kind
       type(c_ptr), intent(out) :: list
     end function
 

@@ -388,21 +388,26 @@ int32_t madelung_list_from_rows(int64_t atoms,
                                 struct madelung_list **list);
 
 /**
- * The full list of one domain of a system, as each process of an engine has it: of `own` atoms, with entries among these and the
+ * The list of one domain of a system, as each process of an engine has it: of `own` atoms, with entries among these and the
  * ghosts behind them, `atoms` in all, none of which is moved. The entries of atom i are `others`\[i\], `lengths`\[i\] of them,
  * for the `count` own atoms i of `rows`, each once, or all where it is null; rows that are not there are empty. An entry
  * counts where its `bits` are `wanted`, and the bits of its `mask` are an atom's index: so entries that an engine marks have
  * lists of their own. Arrays are copied.
  *
- * Sums over pairs then have energies of own atoms, their whole forces, and the share of the virial that adds up over domains;
- * ghosts get nothing. MADELUNG_REAL_SPACE, MADELUNG_COULOMB with a cutoff and pair potentials take such a list, of systems
- * without exclusions.
+ * `kind`: MADELUNG_HALF, each pair is there once, in one of the domains that own its atoms. What ghosts get of the energies
+ * and forces is then added to that of the atoms that they stand for, as engines do that communicate forces of ghosts; the
+ * atoms' `positions` (atoms, 3) bring the list into the form in which sums are fastest. MADELUNG_FULL: each own atom has all
+ * its neighbours. Sums then have energies of own atoms and their whole forces, and ghosts get nothing; `positions` are not
+ * looked at. Either way energies and virials add up over domains. MADELUNG_REAL_SPACE, MADELUNG_COULOMB with a cutoff and
+ * pair potentials take such a list, of systems without exclusions.
  *
  * Pointers are valid for what they are said to hold: `lengths` and `others` for `own` elements, of which those of `rows` are
  * read.
  */
-int32_t madelung_list_of_domain(int64_t own,
+int32_t madelung_list_of_domain(const struct madelung_context *context,
+                                int64_t own,
                                 int64_t atoms,
+                                const double *positions,
                                 const int32_t *rows,
                                 int64_t count,
                                 const int32_t *lengths,
@@ -410,6 +415,7 @@ int32_t madelung_list_of_domain(int64_t own,
                                 int32_t mask,
                                 int32_t bits,
                                 int32_t wanted,
+                                int32_t kind,
                                 struct madelung_list **list);
 
 /**

@@ -42,6 +42,14 @@ pub const MADELUNG_FULL: i32 = 0;
 /// Each pair is there once.
 pub const MADELUNG_HALF: i32 = 1;
 
+fn kind_of(kind: i32) -> Result<Kind> {
+    match kind {
+        MADELUNG_FULL => Ok(Kind::Full),
+        MADELUNG_HALF => Ok(Kind::Half),
+        other => Err(Error::argument("kind", "MADELUNG_FULL or MADELUNG_HALF", other.to_string())),
+    }
+}
+
 /// The cell and periodic axes of a system, three by three.
 pub(crate) fn axes(cell: Option<&[f64]>, periodic: Option<[i32; 3]>) -> Result<([[f64; 3]; 3], [bool; 3])> {
     let mut rows = [[0.0; 3]; 3];
@@ -120,14 +128,7 @@ pub unsafe extern "C" fn madelung_list_from_rows(
             // SAFETY: the caller's promise.
             false => unsafe { array("shifts", shifts, entries, 3) }?.as_chunks().0.to_vec(),
         };
-        let kind = match kind {
-            MADELUNG_FULL => Kind::Full,
-            MADELUNG_HALF => Kind::Half,
-            other => {
-                return Err(Error::argument("kind", "MADELUNG_FULL or MADELUNG_HALF", other.to_string()));
-            }
-        };
-        let made = PairList::from_csr(first.to_vec(), others.to_vec(), shifts, n, kind)?;
+        let made = PairList::from_csr(first.to_vec(), others.to_vec(), shifts, n, kind_of(kind)?)?;
         // SAFETY: the caller's promise.
         unsafe {
             give("list", list, madelung_list { pairs: Neighbors::Rows(made.into_owned()), cutoff: None })
@@ -135,22 +136,27 @@ pub unsafe extern "C" fn madelung_list_from_rows(
     })
 }
 
-/// The full list of one domain of a system, as each process of an engine has it: of `own` atoms, with entries among these and the
+/// The list of one domain of a system, as each process of an engine has it: of `own` atoms, with entries among these and the
 /// ghosts behind them, `atoms` in all, none of which is moved. The entries of atom i are `others`\[i\], `lengths`\[i\] of them,
 /// for the `count` own atoms i of `rows`, each once, or all where it is null; rows that are not there are empty. An entry
 /// counts where its `bits` are `wanted`, and the bits of its `mask` are an atom's index: so entries that an engine marks have
 /// lists of their own. Arrays are copied.
 ///
-/// Sums over pairs then have energies of own atoms, their whole forces, and the share of the virial that adds up over domains;
-/// ghosts get nothing. MADELUNG_REAL_SPACE, MADELUNG_COULOMB with a cutoff and pair potentials take such a list, of systems
-/// without exclusions.
+/// `kind`: MADELUNG_HALF, each pair is there once, in one of the domains that own its atoms. What ghosts get of the energies
+/// and forces is then added to that of the atoms that they stand for, as engines do that communicate forces of ghosts; the
+/// atoms' `positions` (atoms, 3) bring the list into the form in which sums are fastest. MADELUNG_FULL: each own atom has all
+/// its neighbours. Sums then have energies of own atoms and their whole forces, and ghosts get nothing; `positions` are not
+/// looked at. Either way energies and virials add up over domains. MADELUNG_REAL_SPACE, MADELUNG_COULOMB with a cutoff and
+/// pair potentials take such a list, of systems without exclusions.
 ///
 /// Pointers are valid for what they are said to hold: `lengths` and `others` for `own` elements, of which those of `rows` are
 /// read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madelung_list_of_domain(
+    context: *const madelung_context,
     own: i64,
     atoms: i64,
+    positions: *const f64,
     rows: *const i32,
     count: i64,
     lengths: *const i32,
@@ -158,9 +164,12 @@ pub unsafe extern "C" fn madelung_list_of_domain(
     mask: i32,
     bits: i32,
     wanted: i32,
+    kind: i32,
     list: *mut *mut madelung_list,
 ) -> i32 {
     status(|| {
+        // SAFETY: the caller's promise.
+        let (context, kind) = (unsafe { context_of(context) }?, kind_of(kind)?);
         let (own, atoms, count) = (size("own", own)?, size("atoms", atoms)?, size("count", count)?);
         // SAFETY: the caller's promise.
         let (lengths, others) =
@@ -194,12 +203,20 @@ pub unsafe extern "C" fn madelung_list_of_domain(
             columns.extend(of_row.map(|entry| entry & mask));
             first.push(columns.len() as i64);
         }
-        let made = PairList::of_domain(first, columns, atoms).map_err(|e| match e {
+        let made = PairList::of_domain(first, columns, atoms, kind).map_err(|e| match e {
             Error::Argument { expected, got, .. } => Error::argument("others", expected, got),
             e => e,
         })?;
+        let pairs = match kind {
+            Kind::Half => {
+                // SAFETY: the caller's promise.
+                let positions = unsafe { array("positions", positions, atoms, 3) }?;
+                Neighbors::of_domain(&made, &positions.as_chunks::<3>().0.into(), &context.threads())?
+            }
+            _ => Neighbors::Rows(made),
+        };
         // SAFETY: the caller's promise.
-        unsafe { give("list", list, madelung_list { pairs: Neighbors::Rows(made), cutoff: None }) }
+        unsafe { give("list", list, madelung_list { pairs, cutoff: None }) }
     })
 }
 

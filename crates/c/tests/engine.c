@@ -174,10 +174,11 @@ static double own_r[3 * MOST], own_q[MOST];
 static int32_t from[MOST], entries[ATOMS][MOST], lengths[ATOMS], backwards[ATOMS];
 static const int32_t *rows[ATOMS];
 
-/* One of two domains: own ions first, then all others and images; the number of all. */
-static int domain_of(int side, int own)
+/* One of two domains: own ions first, then all others and images; the number of all. Of a pair that another domain, or another
+   image, has too a half list has that whose second atom lies behind the first one. */
+static int domain_of(int side, int own, int kind)
 {
-    int n, m, k, image, atoms = 0;
+    int n, m, k, image, is_behind, atoms = 0;
     double square;
     for (; atoms < own; ++atoms)
         from[atoms] = atoms + own * side;
@@ -198,9 +199,12 @@ static int domain_of(int side, int own)
         lengths[n] = 0;
         backwards[own - 1 - n] = n;
         for (m = 0; m < atoms; ++m) {
-            for (square = 0.0, k = 0; k < 3; ++k)
+            for (square = 0.0, is_behind = m > n, k = 0; k < 3; ++k) {
                 square += pow(own_r[3 * m + k] - own_r[3 * n + k], 2.0);
-            if (m == n || square > 2.1 * 2.1)
+                if (m >= own && own_r[3 * m + k] != own_r[3 * n + k])
+                    is_behind = own_r[3 * m + k] > own_r[3 * n + k];
+            }
+            if (m == n || square > 2.1 * 2.1 || (kind == MADELUNG_HALF && !is_behind))
                 continue;
             entries[n][lengths[n]++] = m | (from[m] == from[n] % 16 + 16 * (3 - from[n] / 16) && square < 1.7 ? MARK : 0);
         }
@@ -219,7 +223,7 @@ static void domains(const madelung_context *context)
     madelung_sum waves = sum_of(MADELUNG_EWALD), sum = waves;
     madelung_results results = nothing(), of_domain = nothing();
     const int own = ATOMS / 2;
-    int law, side, n, k, atoms = 0;
+    int law, kind, side, n, k, atoms = 0;
 
     crystal(0.04);
     tables[0] = &epsilon;
@@ -242,7 +246,7 @@ static void domains(const madelung_context *context)
     of_domain.forces = found;
     of_domain.virial = share;
     of_domain.adds = 1;
-    for (law = 0; law < 2; ++law) {
+    for (law = 0; law < 2; ++law) for (kind = MADELUNG_FULL; kind <= MADELUNG_HALF; ++kind) {
         expect(!madelung_list_find(context, ATOMS, positions, cell, NULL, REACH, &near_list), "a list of the crystal");
         system.exclusions = own;
         system.excluded = excluded;
@@ -266,7 +270,7 @@ static void domains(const madelung_context *context)
         memset(sum_of_shares, 0, sizeof sum_of_shares);
         all = 0.0;
         for (side = 0; side < 2; ++side) {
-            atoms = domain_of(side, own);
+            atoms = domain_of(side, own, kind);
             domain = system_of();
             domain.atoms = atoms;
             domain.positions = own_r;
@@ -277,9 +281,10 @@ static void domains(const madelung_context *context)
             memset(found, 0, sizeof found);
             memset(share, 0, sizeof share);
             /* The Coulomb part has all pairs in one list, and takes a share of the marked ones away. */
-            expect(!madelung_list_of_domain(own, atoms, backwards, own, lengths, rows, MARK - 1, law ? MARK : 0, 0, &near_list),
-                   "a domain");
-            expect(!madelung_list_of_domain(own, atoms, NULL, 0, lengths, rows, MARK - 1, MARK, MARK, &marked), "marked pairs");
+            expect(!madelung_list_of_domain(context, own, atoms, own_r, backwards, own, lengths, rows, MARK - 1, law ? MARK : 0, 0,
+                                            kind, &near_list), "a domain");
+            expect(!madelung_list_of_domain(context, own, atoms, own_r, NULL, 0, lengths, rows, MARK - 1, MARK, MARK, kind,
+                                            &marked), "marked pairs");
             if (law == 0) {
                 sum.kind = MADELUNG_REAL_SPACE;
                 sum.prefactor = waves.prefactor;
@@ -296,9 +301,9 @@ static void domains(const madelung_context *context)
                                                 REACH, MADELUNG_SWITCH, 1.5, &of_domain), "its marked pairs");
             }
             all += part;
-            for (n = 0; n < 3 * own; ++n)
-                total[3 * from[n / 3] + n % 3] = found[n];
-            for (n = own; n < atoms; ++n)
+            for (n = 0; n < 3 * atoms; ++n)
+                total[3 * from[n / 3] + n % 3] += found[n];
+            for (n = own; n < atoms && kind == MADELUNG_FULL; ++n)
                 expect(sites[n] == 0.0 && found[3 * n] == 0.0, "nothing of a ghost");
             for (k = 0; k < 9; ++k)
                 sum_of_shares[k] += share[k];
@@ -319,22 +324,34 @@ static void domains(const madelung_context *context)
             near(sum_of_shares[k], virial[k], 1e-11, "the virial of two domains");
     }
     backwards[0] = backwards[1];
-    expect(madelung_list_of_domain(own, atoms, backwards, own, lengths, rows, MARK - 1, 0, 0, &marked) == MADELUNG_ARGUMENT,
+    expect(madelung_list_of_domain(context, own, atoms, NULL, backwards, own, lengths, rows, MARK - 1, 0, 0, MADELUNG_FULL,
+                                   &marked) == MADELUNG_ARGUMENT,
            "a row twice");
-    expect(madelung_list_of_domain(own, own - 1, NULL, 0, lengths, rows, MARK - 1, 0, 0, &marked) == MADELUNG_ARGUMENT,
+    expect(madelung_list_of_domain(context, own, own - 1, NULL, NULL, 0, lengths, rows, MARK - 1, 0, 0, MADELUNG_FULL,
+                                   &marked) == MADELUNG_ARGUMENT,
            "fewer atoms than own ones");
     expect(!strcmp(madelung_last_error(), "`own`: expected at most the 31 atoms, got 32"), "its words");
-    expect(madelung_list_of_domain(own, atoms, NULL, 0, lengths, rows, MARK - 1, 0, MARK, &marked) == MADELUNG_ARGUMENT,
+    expect(madelung_list_of_domain(context, own, atoms, NULL, NULL, 0, lengths, rows, MARK - 1, 0, MARK, MADELUNG_FULL,
+                                   &marked) == MADELUNG_ARGUMENT,
            "a mark beside the bits");
     expect(!strncmp(madelung_last_error(), "`wanted`: expected bits of `bits`", 33), "its words");
-    expect(madelung_list_of_domain(own, own, NULL, 0, lengths, rows, MARK - 1, 0, 0, &marked) == MADELUNG_ARGUMENT,
+    expect(madelung_list_of_domain(context, own, own, NULL, NULL, 0, lengths, rows, MARK - 1, 0, 0, MADELUNG_FULL,
+                                   &marked) == MADELUNG_ARGUMENT,
            "ghosts that are not there");
     expect(!strncmp(madelung_last_error(), "`others`: expected indices", 26), "its words");
+    expect(madelung_list_of_domain(context, own, atoms, NULL, NULL, 0, lengths, rows, MARK - 1, 0, 0, MADELUNG_HALF, &marked) ==
+               MADELUNG_ARGUMENT, "a half list without positions");
+    expect(!strncmp(madelung_last_error(), "`positions`: expected", 21), "its words");
+    expect(madelung_list_of_domain(context, own, atoms, own_r, NULL, 0, lengths, rows, MARK - 1, 0, 0, 7, &marked) ==
+               MADELUNG_ARGUMENT, "another kind");
+    expect(!strncmp(madelung_last_error(), "`kind`: expected", 16), "its words");
     lengths[3] = -1;
-    expect(madelung_list_of_domain(own, atoms, NULL, 0, lengths, rows, MARK - 1, 0, 0, &marked) == MADELUNG_ARGUMENT,
+    expect(madelung_list_of_domain(context, own, atoms, NULL, NULL, 0, lengths, rows, MARK - 1, 0, 0, MADELUNG_FULL,
+                                   &marked) == MADELUNG_ARGUMENT,
            "a length below 0");
     expect(!strncmp(madelung_last_error(), "`lengths`: expected", 19), "its words");
-    expect(!madelung_list_of_domain(0, 0, NULL, 0, NULL, NULL, MARK - 1, 0, 0, &marked), "a domain without atoms");
+    expect(!madelung_list_of_domain(context, 0, 0, NULL, NULL, 0, NULL, NULL, MARK - 1, 0, 0, MADELUNG_FULL,
+                                   &marked), "a domain without atoms");
     domain.atoms = domain.exclusions = 0;
     part = 0.0;
     expect(!madelung_energies(context, &domain, marked, &sum, &of_domain) && part == 0.0, "its energy");

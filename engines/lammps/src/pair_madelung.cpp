@@ -18,7 +18,7 @@ PairMadelung::PairMadelung(LAMMPS *lmp) : Pair(lmp)
 {
   single_enable = 0;
   restartinfo = 0;
-  // Forces are whole and on own atoms, so that the virial is not a sum over these and ghosts.
+  // Sums have the share of each domain in the virial.
   no_virial_fdotr_compute = 1;
 }
 
@@ -62,7 +62,8 @@ std::vector<std::pair<int, int>> PairMadelung::pairs_of_types(char **words) cons
 
 void PairMadelung::init_style()
 {
-  neighbor->add_request(this, NeighConst::REQ_FULL);
+  // Each pair once, with forces of ghosts, which LAMMPS sends back; without newton own atoms have all neighbours.
+  neighbor->add_request(this, force->newton_pair ? NeighConst::REQ_DEFAULT : NeighConst::REQ_FULL);
   madelung_context_free(context);
   context = nullptr;
   check(madelung_context_new(comm->nthreads, &context));
@@ -98,8 +99,10 @@ void PairMadelung::renew_lists()
   const int classes = atom->molecular == Atom::ATOMIC ? 1 : CLASSES;
   for (int k = 0; k < classes; k++) {
     const Entries of = k == 0 ? first_list() : entries_of(k);
-    check(madelung_list_of_domain(atom->nlocal, atom->nlocal + atom->nghost, list->ilist, list->inum, list->numneigh,
-                                  list->firstneigh, NEIGHMASK, of.bits, of.wanted, &lists[k]));
+    const int all = atom->nlocal + atom->nghost;
+    check(madelung_list_of_domain(context, atom->nlocal, all, all ? atom->x[0] : nullptr, list->ilist, list->inum,
+                                  list->numneigh, list->firstneigh, NEIGHMASK, of.bits, of.wanted,
+                                  force->newton_pair ? MADELUNG_HALF : MADELUNG_FULL, &lists[k]));
     int64_t pairs = 0;
     check(madelung_list_pairs(lists[k], &pairs));
     if (k > 0 && pairs == 0) {
@@ -116,7 +119,7 @@ void PairMadelung::compute(int eflag, int vflag)
   if (neighbor->ago == 0 || !lists[0]) renew_lists();
 
   const int all = atom->nlocal + atom->nghost;
-  // Ghosts get nothing; where LAMMPS does not look at theirs, it does not write zeros there either.
+  // Without newton ghosts get nothing; where LAMMPS does not look at theirs, it does not write zeros there either.
   for (int i = atom->nlocal; i < all; i++) {
     if (!force->newton) std::fill_n(atom->f[i], 3, 0.0);
     if (eflag_atom && !force->newton_pair) eatom[i] = 0.0;

@@ -66,7 +66,7 @@ class PairPotential : public PairMadelung {
     PairMadelung::init_style();
     // What is wrong whatever the atoms are is found by a sum over none.
     madelung_list *none = nullptr;
-    check(madelung_list_of_domain(0, 0, nullptr, 0, nullptr, nullptr, NEIGHMASK, 0, 0, &none));
+    check(madelung_list_of_domain(context, 0, 0, nullptr, nullptr, 0, nullptr, nullptr, NEIGHMASK, 0, 0, MADELUNG_FULL, &none));
     madelung_system system = {};
     madelung_results results = {};
     system.size = sizeof system;

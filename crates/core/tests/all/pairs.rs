@@ -1,7 +1,9 @@
 //! Pair lists: three forms of one thing, and what is refused.
 
 use crate::support::refused;
-use madelung_core::structure::pairs::{Csr, Kind, PairList, Shifts};
+use madelung_core::array::{Array, DType};
+use madelung_core::backend::pool::Serial;
+use madelung_core::structure::pairs::{Csr, Kind, Neighbors, PairList, Shifts};
 use madelung_core::structure::{Batch, Structure};
 use proptest::prelude::*;
 
@@ -199,18 +201,30 @@ proptest! {
 
 #[test]
 fn lists_of_domains() {
-    let list = PairList::of_domain(vec![0, 2, 3], vec![1, 2, 0], 4).unwrap();
+    let of = |ptr: Vec<i64>, others: Vec<i32>, atoms| PairList::of_domain(ptr, others, atoms, Kind::Full);
+    let list = of(vec![0, 2, 3], vec![1, 2, 0], 4).unwrap();
     assert_eq!((list.rows(), list.columns(), list.len(), list.own_rows()), (4, 4, 3, Some(2)));
     assert_eq!(list.iter().collect::<Vec<_>>(), [(0, 1, ZERO), (0, 2, ZERO), (1, 0, ZERO)]);
     assert_eq!(list.moved(&[ZERO; 4]).unwrap().own_rows(), Some(2));
     assert_eq!(list.borrowed().into_owned().own_rows(), Some(2));
-    let left_out = PairList::of_domain(vec![0, 1, 1], vec![2], 4).unwrap();
+    let left_out = of(vec![0, 1, 1], vec![2], 4).unwrap();
     let without = list.without(&left_out).unwrap();
     assert_eq!((without.len(), without.own_rows()), (2, Some(2)));
     assert!(!list.lacks(&left_out) && without.lacks(&left_out));
     refused(list.to_half(), "neighbor_list", "of a domain");
-    refused(PairList::of_domain(vec![0, 1, 2, 3], vec![1; 3], 2), "neighbor_ptr", "at most 2");
-    refused(PairList::of_domain(vec![0, 1], vec![4], 4), "neighbor_list", "below 4");
-    refused(PairList::of_domain(vec![0, 1], vec![0], 4), "neighbor_list", "itself");
-    assert!(PairList::of_domain(vec![0], vec![], 0).unwrap().is_empty());
+    refused(of(vec![0, 1, 2, 3], vec![1; 3], 2), "neighbor_ptr", "at most 2");
+    refused(of(vec![0, 1], vec![4], 4), "neighbor_list", "below 4");
+    refused(of(vec![0, 1], vec![0], 4), "neighbor_list", "itself");
+    assert!(of(vec![0], vec![], 0).unwrap().is_empty());
+    let half = PairList::of_domain(vec![0, 2, 3], vec![1, 2, 3], 4, Kind::Half).unwrap();
+    let positions = Array::zeros(DType::F64, &[4, 3]);
+    let made = Neighbors::of_domain(&half, &positions.view(), &Serial).unwrap();
+    assert_eq!((made.len(), made.own_rows(), made.list_kind()), (6, Some(2), Some(Kind::Full)));
+    let both = [(0, 1, ZERO), (0, 2, ZERO), (1, 0, ZERO), (1, 3, ZERO), (2, 0, ZERO), (3, 1, ZERO)];
+    assert_eq!(made.rows(&Serial).iter().collect::<Vec<_>>(), both);
+    refused(
+        Neighbors::of_domain(&half, &Array::zeros(DType::F64, &[3, 3]).view(), &Serial),
+        "positions",
+        "[4, 3]",
+    );
 }

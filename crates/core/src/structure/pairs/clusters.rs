@@ -83,6 +83,8 @@ pub struct Clusters<'a> {
     /// Ranges of the sections in the frame.
     sections: [Range<usize>; 6],
     pairs: usize,
+    /// For the list of a domain its own atoms: they are the first ones.
+    own: Option<usize>,
     /// Rows of all systems, and of those that are evaluated in rows; made when they are first asked for.
     rows: [OnceLock<PairList<'static>>; 2],
 }
@@ -130,7 +132,8 @@ impl<'a> Clusters<'a> {
             let expected = format!("{} runs and {} entries, as its frame says", count[3], count[4]);
             return Err(no_list(&expected, format!("{} and {}", runs.len(), entries.len())));
         }
-        let list = Self { frame, runs, entries, sections, pairs: count[5], rows: Default::default() };
+        let list =
+            Self { frame, runs, entries, sections, pairs: count[5], own: None, rows: Default::default() };
         list.check_frame()?;
         list.check_pieces()?;
         Ok(list)
@@ -508,6 +511,7 @@ impl Structure for Clusters<'_> {
             entries: self.entries.borrowed(),
             sections: self.sections.clone(),
             pairs: self.pairs,
+            own: self.own,
             rows: Default::default(),
         }))
     }
@@ -537,6 +541,10 @@ impl Structure for Clusters<'_> {
 
     fn list_kind(&self) -> Option<Kind> {
         Some(Kind::Full)
+    }
+
+    fn own_rows(&self) -> Option<usize> {
+        self.own
     }
 
     fn as_pairs(&self) -> Option<&PairList<'_>> {

@@ -279,6 +279,26 @@ fn an_order_of_other_positions_is_as_right() {
 }
 
 #[test]
+fn half_lists_are_as_the_full_ones() {
+    let mut given = Given::new(&[system(200, 1), system(30, 2)], DType::F64, Kind::Full);
+    let full = given.rows();
+    // Of both sides of a pair either is as good.
+    let is_kept = |(i, j, s): &(usize, usize, [i32; 3])| {
+        let is_first = (i, s) < (j, &s.map(|n| -n));
+        is_first == ((i + j) % 3 == 0 || i == j)
+    };
+    let kept: Vec<_> = full.iter().filter(is_kept).collect();
+    assert_eq!(2 * kept.len(), full.len());
+    let (rows, columns): (Vec<i32>, Vec<i32>) = kept.iter().map(|p| (p.0 as i32, p.1 as i32)).unzip();
+    let shifts: Vec<_> = kept.iter().map(|p| p.2).collect();
+    let half = PairList::from_coo(&rows, columns, shifts, 230, 230, Kind::Half).unwrap();
+    let clusters = Clusters::from_list(&half, &given.order(), true, &Serial).unwrap();
+    assert!(clusters.rows().iter().eq(full.to_half().unwrap().to_full().unwrap().iter()));
+    given.list = Neighbors::Clusters(clusters.into());
+    agree(&given);
+}
+
+#[test]
 fn images_beyond_all_bounds_are_taken_row_by_row() {
     let far = 1 << 22;
     let pairs = vec![(0, 1, [far, 0, 0]), (1, 0, [-far, 0, 0])];
@@ -391,8 +411,10 @@ fn what_is_no_order_is_refused() {
     let other = Given::new(&[system(11, 1)], DType::F64, Kind::Full);
     let clusters =
         |list: &PairList<'_>, order: &SpatialOrder| Clusters::from_list(list, order, true, &Serial);
-    let half = given.rows().to_half().unwrap().into_owned();
-    refused(clusters(&half, &given.order()), "neighbor_list", "a full list");
+    let directed = PairList::from_csr(vec![0; 13], vec![], vec![], 12, Kind::Directed).unwrap();
+    refused(clusters(&directed, &given.order()), "neighbor_list", "a full or a half list");
+    let domain = PairList::of_domain(vec![0, 1], vec![1], 12, Kind::Full).unwrap();
+    refused(clusters(&domain, &given.order()), "neighbor_list", "that of a domain");
     refused(clusters(&given.rows(), &other.order()), "order", "12 atoms");
     refused(SpatialOrder::new(&given.charges.view(), &given.cells, &given.batch), "positions", "[12, 3]");
     refused(SpatialOrder::new(&given.positions.view(), &[TRICLINIC; 2], &given.batch), "cell", "1 systems");

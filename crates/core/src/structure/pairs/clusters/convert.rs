@@ -4,20 +4,26 @@ use super::{Clusters, Part, WIDTH, is_worth};
 use crate::backend::pool::{Pool, map_tasks};
 use crate::runtime::lanes::packed::{fits, pack};
 use crate::structure::pairs::order::SpatialOrder;
-use crate::structure::pairs::{Kind, PairList};
+use crate::structure::pairs::{Kind, PairList, Transpose};
 use crate::{Error, Result};
 
 impl Clusters<'static> {
-    /// From a full list and an order of its atoms. An order made from other positions than the list's is as right, and
-    /// slower. `all`: all systems are evaluated in clusters, and not those alone that are faster so.
+    /// From a full or a half list and an order of its atoms. An order made from other positions than the list's is as right,
+    /// and slower. `all`: all systems are evaluated in clusters, and not those alone that are faster so.
     ///
     /// # Errors
-    /// `neighbor_list`, where it is not full or its images have no room in a packed integer (beyond 511 or 1023 cells);
+    /// `neighbor_list`, where it is directed, of a domain with whole rows, or its images have no room in a packed integer
+    /// (beyond 511 or 1023 cells);
     /// `order`, where it is of another number of atoms.
     pub fn from_list(list: &PairList<'_>, order: &SpatialOrder, all: bool, pool: &dyn Pool) -> Result<Self> {
-        if list.kind() != Kind::Full {
-            return Err(Error::argument("neighbor_list", "a full list", format!("{:?}", list.kind())));
-        }
+        let half = match list.kind() {
+            Kind::Half => Some(&**list.transpose()?),
+            Kind::Full if list.own.is_none() => None,
+            kind => {
+                let got = if kind == Kind::Full { "that of a domain" } else { "a directed one" };
+                return Err(Error::argument("neighbor_list", "a full or a half list", got));
+            }
+        };
         if order.len() != list.rows() {
             let expected = format!("an order of {} atoms", list.rows());
             return Err(Error::argument("order", expected, order.len().to_string()));
@@ -30,7 +36,7 @@ impl Clusters<'static> {
         }
         let clusters = slots.len() / WIDTH;
         let tasks = (pool.threads() * 4).min(clusters).max(1);
-        let convert = Convert { list, slots: &slots, places: &places, clusters };
+        let convert = Convert { list, half, slots: &slots, places: &places, clusters };
         let parts: Option<Vec<Part>> =
             map_tasks(pool, tasks, |t| convert.rows(clusters * t / tasks, clusters * (t + 1) / tasks))
                 .into_iter()
@@ -41,16 +47,20 @@ impl Clusters<'static> {
         })?;
         let worth = |w: &[i32]| {
             let members = w[0] as usize..w[1] as usize;
-            let (atoms, pairs) = (members.len(), members.map(|i| list.range(i).len()).sum::<usize>());
+            // Ghosts of a domain have no rows.
+            let atoms = members.clone().filter(|i| list.own.is_none_or(|own| *i < own)).count();
+            let pairs = members.map(|i| list.range(i).len()).sum::<usize>() << u32::from(half.is_some());
             all || is_worth(atoms, pairs as f64 / atoms.max(1) as f64)
         };
         let in_clusters: Vec<bool> = order.ptr().windows(2).map(worth).collect();
-        Self::assemble(order, &in_clusters, parts, pool)
+        Ok(Self { own: list.own, ..Self::assemble(order, &in_clusters, parts, pool)? })
     }
 }
 
 struct Convert<'a> {
     list: &'a PairList<'a>,
+    /// The transpose of a half list: its pairs from their other sides.
+    half: Option<&'a Transpose>,
     slots: &'a [i32],
     places: &'a [([i32; 3], u32)],
     clusters: usize,
@@ -96,7 +106,12 @@ impl Convert<'_> {
         kept.clear();
         let (mine, slot) = self.places[i];
         let mut most = [0; 3];
-        for (&j, s) in others.iter().zip(shifts) {
+        let reversed = self.half.into_iter().flat_map(|transpose| {
+            let of = transpose.starts()[i] as usize..transpose.starts()[i + 1] as usize;
+            let shift = |p: &i32| self.list.images().at(*p as usize).map(i32::wrapping_neg);
+            transpose.rows()[of.clone()].iter().zip(transpose.entries()[of].iter().map(shift))
+        });
+        for (&j, s) in others.iter().zip(shifts).chain(reversed) {
             let (theirs, column) = self.places[j as usize];
             let image: [i32; 3] =
                 std::array::from_fn(|k| s[k].saturating_add(theirs[k]).saturating_sub(mine[k]));

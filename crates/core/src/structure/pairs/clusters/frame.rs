@@ -66,6 +66,14 @@ impl Frame {
         frame.extend(self.members);
         let (sections, _) = sections(&frame)?;
         let (runs, entries) = (runs.into(), entries.into());
-        Ok(Clusters { frame: frame.into(), runs, entries, sections, pairs, rows: Default::default() })
+        Ok(Clusters {
+            frame: frame.into(),
+            runs,
+            entries,
+            sections,
+            pairs,
+            own: None,
+            rows: Default::default(),
+        })
     }
 }

@@ -77,6 +77,7 @@ impl Clusters<'_> {
         [frame[9], frame[10]] = [pairs as u32 as i32, (pairs >> 32) as i32];
         let (frame, entries) = (frame.into(), entries.into());
         let runs = Buffer::from(&*self.runs).into();
-        Clusters { frame, runs, entries, sections: self.sections.clone(), pairs, rows: Default::default() }
+        let (sections, own) = (self.sections.clone(), self.own);
+        Clusters { frame, runs, entries, sections, pairs, own, rows: Default::default() }
     }
 }
