@@ -336,7 +336,7 @@ madelung_core::kernels! {
         fraction: &[Vec3; Atom],
         charges: &[Real; Atom],
         atoms: &Batch<Atom, System>,
-        mesh: &Mesh<System, Node, Wave>,
+        mesh: &Mesh<System, Node>,
         density: &mut [Real; Node],
     ) {
         for (node, weight) in mesh.around(atoms.of(i), fraction[i]) {
@@ -353,7 +353,7 @@ madelung_core::kernels! {
         mesh_potential: &[Real; Node],
         prefactor: Real,
         atoms: &Batch<Atom, System>,
-        mesh: &Mesh<System, Node, Wave>,
+        mesh: &Mesh<System, Node>,
         energy: &mut [Real; Atom],
     ) {
         let mut potential = 0.0;

@@ -15,6 +15,7 @@ mod boundaries;
 mod charge_transfer;
 mod declare;
 pub mod direct;
+pub mod domains;
 mod energies;
 pub mod equilibration;
 mod field;

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 crate::charge_sum! {
     /// Ewald sums of point charges.
-    static COULOMB: ewald = crate::potential::coulomb[];
+    pub(crate) static COULOMB: ewald = crate::potential::coulomb[];
 }
 
 crate::charge_sum! {

@@ -149,6 +149,26 @@ impl Context<'_> {
     }
 }
 
+impl Context<'_> {
+    /// The unnormalised complex Fourier transform along the second of three axes, in place: X_k = Σ_n x_n exp(∓2πi k n/K), with
+    /// the upper sign unless it is `inverse`. `spectrum` is the real and the imaginary part, (P, K, C) each.
+    ///
+    /// # Errors
+    /// `spectrum`, where its type or length does not fit; `context`, where it is not of the host.
+    pub fn complex_fft(&self, sizes: [usize; 3], inverse: bool, spectrum: [&mut Array; 2]) -> Result<()> {
+        let dtype = spectrum[0].dtype();
+        check_real("spectrum", dtype)?;
+        let numbers = sizes.iter().try_fold(1usize, |n, k| n.checked_mul(*k));
+        for part in &spectrum {
+            if (part.dtype(), Some(size(part).1)) != (dtype, numbers) {
+                let got = format!("{} elements of {}", size(part).1, part.dtype());
+                return Err(Error::argument("spectrum", format!("{sizes:?} elements of {dtype}"), got));
+            }
+        }
+        self.backend.complex_fft(self, sizes, inverse, spectrum)
+    }
+}
+
 fn size(array: &Array) -> (DType, usize) {
     (array.dtype(), array.shape().iter().product())
 }

@@ -10,9 +10,9 @@ pub use context::{Allocator, Context, Heap, PairLoops};
 pub use launch::{Bound, Launch, LaunchArgs, OutputArray};
 pub use linear::{Meshes, Scan, Waves, half_spectrum};
 
-use crate::Result;
 use crate::array::{Array, Place, View};
 use crate::structure::{DevicePairs, Structure};
+use crate::{Error, Result};
 use std::any::Any;
 
 /// Condition that holds before kernels read an array in the memory of a device.
@@ -221,4 +221,19 @@ pub trait Backend: Sync {
         spectrum: [&View<'_>; 2],
         values: &mut Array,
     ) -> Result<()>;
+
+    /// See [`Context::complex_fft`].
+    ///
+    /// # Errors
+    /// Those of [`Context::complex_fft`].
+    fn complex_fft(
+        &self,
+        context: &Context<'_>,
+        sizes: [usize; 3],
+        inverse: bool,
+        spectrum: [&mut Array; 2],
+    ) -> Result<()> {
+        _ = (context, sizes, inverse, spectrum);
+        Err(Error::argument("context", "one of the host", self.name()))
+    }
 }

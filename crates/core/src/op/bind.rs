@@ -1,16 +1,16 @@
 //! Binding: the arguments of a call are checked against the op's declaration.
 
 use super::call::Call;
-use super::declare::{ArgKind, Constraint, Op, Work};
+use super::declare::{ArgKind, Constraint, Op, Step, Work};
 use super::lists::MadeLists;
 use super::request::Arg;
 use super::size::Size;
 use crate::array::{DType, Place, View};
 use crate::backend::{Check, Context};
 use crate::cell::Cell;
-use crate::runtime::{ParamKind, StructureKind};
-use crate::structure::Structure;
+use crate::runtime::ParamKind;
 use crate::structure::pairs::Kind;
+use crate::structure::{Mesh, Structure};
 use crate::{Error, Result};
 
 /// A call with every argument checked, and, by argument, the checks that are left to the memory of a device.
@@ -79,12 +79,8 @@ pub(super) fn bind<'r, 'a>(
                 if spec.constraint == Some(Constraint::Full) && structure.list_kind() == Some(Kind::Half) {
                     return wrong("a full list (`to_full` makes one of a half list)");
                 }
-                if structure.kind() == StructureKind::Mesh
-                    && structure.sizes()[2].is_none()
-                    && needs_waves(op, n)
-                {
-                    let expected = "whole meshes, as waves are those of all nodes";
-                    return Err(Error::argument(name, expected, "windows"));
+                if let Some(mesh) = structure.as_mesh() {
+                    check_part(op, n, mesh)?;
                 }
                 let declared = kind.structure().into_iter().flat_map(|declared| declared.dims);
                 for (dim, size) in declared.zip(structure.sizes()) {
@@ -128,14 +124,23 @@ pub(super) fn bind<'r, 'a>(
     Ok((Call { op, context, args, dtype, dims, attrs, results, word, lists }, checks))
 }
 
-/// Whether steps of an op transform the nodes of this argument's meshes, or visit their waves.
-fn needs_waves(op: &Op, mesh: usize) -> bool {
-    op.steps.iter().any(|step| match step.work {
+/// Refuses parts of meshes for an op that transforms them, or visits what they lack.
+fn check_part(op: &Op, n: usize, mesh: &Mesh) -> Result<()> {
+    let [_, nodes, waves] = mesh.sizes();
+    let (has_nodes, has_waves) = (nodes.is_some(), waves.is_some());
+    let is_refused = |step: &Step| match step.work {
+        Work::Linear(_) => !(has_nodes && has_waves),
         Work::Kernel(kernel) => kernel.params.iter().zip(&step.buffers).any(|(param, buffer)| {
-            *buffer == mesh && matches!(param.kind, ParamKind::Mesh { waves: Some(_), .. })
+            let takes_waves = matches!(param.kind, ParamKind::Mesh { waves: Some(_), .. });
+            *buffer == n && !if takes_waves { has_waves } else { has_nodes }
         }),
-        Work::Linear(_) => step.buffers.contains(&mesh),
-    })
+    };
+    if op.steps.iter().any(|step| step.buffers.contains(&n) && is_refused(step)) {
+        let expected = "whole meshes, as waves are those of all nodes";
+        let got = if has_nodes { "windows" } else { "waves of planes" };
+        return Err(Error::argument(&op.args[n].name, expected, got));
+    }
+    Ok(())
 }
 
 /// Arrays lie in the memory of the backend; numbers and meshes go with each launch.

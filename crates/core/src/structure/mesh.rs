@@ -29,8 +29,18 @@ pub struct Mesh {
     planes: usize,
     /// The highest order of splines.
     order: usize,
-    /// Whether all nodes of every mesh are there, and so its waves.
-    is_whole: bool,
+    part: Part,
+}
+
+/// What is there of meshes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// All nodes and waves.
+    Whole,
+    /// The nodes of windows.
+    Nodes,
+    /// The waves of planes.
+    Waves,
 }
 
 /// Part of a mesh: the nodes with indices from `origin` on, `extent` of them along each axis and around the end of the
@@ -171,8 +181,27 @@ impl Mesh {
             nodes,
             planes,
             order: systems.iter().map(|(_, order, _)| *order).max().unwrap_or(0),
-            is_whole,
+            part: if is_whole { Part::Whole } else { Part::Nodes },
         })
+    }
+
+    /// The waves of one system whose first indices are those of some planes, as a process has them that shares a mesh with
+    /// others: arrays over waves have these. There are no nodes.
+    ///
+    /// # Errors
+    /// Those of [`Mesh::of_systems`]; `mesh`, where it has fewer planes.
+    pub fn of_waves(mesh: [usize; 3], spline_order: usize, planes: Range<usize>) -> Result<Self> {
+        let whole = Self::of_systems(&[(mesh, spline_order)])?;
+        if planes.start > planes.end || planes.end > mesh[0] {
+            let expected = format!("planes of the {} along its first axis", mesh[0]);
+            return Err(Error::argument("mesh", expected, format!("{planes:?}")));
+        }
+        // No more than nodes, which an i32 can number.
+        let [first, last] = [planes.start, planes.end].map(|k| (k * mesh[1] * (mesh[2] / 2 + 1)) as i32);
+        let mut shapes = whole.shapes.to_vec();
+        shapes[MESH_HEADER + 5] = -first;
+        let first_waves = [0, last - first].into();
+        Ok(Self { shapes: shapes.into(), first_waves, part: Part::Waves, ..whole })
     }
 
     /// K₁, K₂ and K₃ of systems that follow each other.
@@ -223,7 +252,7 @@ impl Mesh {
         self.planes
     }
 
-    /// K₁ · K₂ · (K₃/2 + 1) of all systems together; none of windows.
+    /// K₁ · K₂ · (K₃/2 + 1) of all systems together, or the waves of planes; none of windows.
     pub fn waves(&self) -> usize {
         self.first_waves[self.systems()] as usize
     }
@@ -245,7 +274,9 @@ impl Structure for Mesh {
     }
 
     fn sizes(&self) -> [Option<usize>; 3] {
-        [Some(self.systems()), Some(self.nodes()), self.is_whole.then(|| self.waves())]
+        let has = |other: Part| self.part != other;
+        let nodes = has(Part::Waves).then(|| self.nodes());
+        [Some(self.systems()), nodes, has(Part::Nodes).then(|| self.waves())]
     }
 
     fn array(&self, array: SlotArray) -> Result<Option<View<'_>>> {

@@ -328,7 +328,8 @@ pub enum SlotArray {
     MapOf,
     /// Mesh: the number of systems and the range of planes (numbered through all systems, first axis) that a call adds to;
     /// from [`MESH_HEADER`] on [`MESH_RECORD`] numbers for each system: its three sizes, the order of its splines, its first
-    /// node, wave and plane, where its moduli begin, and the window's three origins and extents. With a wave: the system of
+    /// node, wave (below zero where waves are a part of the half spectrum) and plane, where its moduli begin, and the window's
+    /// three origins and extents. With a wave: the system of
     /// that wave.
     MeshShape,
     /// Mesh: moduli of waves (f64), for k₁, then for k₂ and for k₃ of the half spectrum, of each size and order.

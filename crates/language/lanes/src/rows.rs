@@ -200,8 +200,9 @@ impl WaveLine {
     #[inline(always)]
     pub fn new(shape: MeshShape, wave: usize) -> Self {
         let along = shape[2] / 2 + 1;
-        let line = (wave - shape[7]) / along;
-        Self { shape, place: [line / shape[1], line % shape[1]], first: shape[7] + line * along }
+        let line = wave.wrapping_sub(shape[7]) / along;
+        let first = shape[7].wrapping_add(line * along);
+        Self { shape, place: [line / shape[1], line % shape[1]], first }
     }
 
     /// The first wave behind it.

@@ -306,7 +306,8 @@ pub fn in_planes(shape: &MeshShape, index: usize) -> bool {
 /// Place of a wave along an axis of the half spectrum of its system.
 #[inline(always)]
 fn wave_place(shape: &MeshShape, wave: usize, axis: usize) -> usize {
-    let (along, wave) = (shape[2] / 2 + 1, wave - shape[7]);
+    // The first wave of a part of the half spectrum lies ahead of its arrays: its number is below zero.
+    let (along, wave) = (shape[2] / 2 + 1, wave.wrapping_sub(shape[7]));
     match axis {
         0 => wave / along / shape[1],
         1 => wave / along % shape[1],

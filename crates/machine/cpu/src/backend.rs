@@ -207,4 +207,24 @@ impl Backend for Cpu {
             _ => Err(mixed()),
         }
     }
+
+    fn complex_fft(
+        &self,
+        context: &Context<'_>,
+        sizes: [usize; 3],
+        inverse: bool,
+        [re, im]: [&mut Array; 2],
+    ) -> Result<()> {
+        match (re.data_mut(), im.data_mut()) {
+            (Some(DataMut::F32(re)), Some(DataMut::F32(im))) => {
+                fft::complex(context, self.isa(), sizes, inverse, [re, im]);
+                Ok(())
+            }
+            (Some(DataMut::F64(re)), Some(DataMut::F64(im))) => {
+                fft::complex(context, self.isa(), sizes, inverse, [re, im]);
+                Ok(())
+            }
+            _ => Err(mixed()),
+        }
+    }
 }

@@ -7,11 +7,13 @@
 // Sound because the sizes of the arrays are compared with the mesh's at the entry, tasks of a stage have disjoint shares,
 // and lanes are entered where `Cpu::isa` has found their instructions.
 
+mod complex;
 mod lines;
 mod plan;
 mod planes;
 mod transform;
 
+use complex::Complex;
 use madelung_core::array::Plain;
 use madelung_core::backend::Waves;
 use madelung_core::backend::pool::Pool;
@@ -41,6 +43,27 @@ pub(crate) trait Float: Elem + Plain + Lane<Elem = Self> {
     /// # Safety
     /// The processor has these instructions; otherwise those of [`Transform::run`].
     unsafe fn task(isa: Isa, transform: &Transform<Self>, task: &Task);
+
+    /// Transforms a share of complex lines on the lanes of `isa`.
+    ///
+    /// # Safety
+    /// The processor has these instructions; otherwise those of [`Complex::run`].
+    unsafe fn complex(isa: Isa, of: &Complex<Self>, share: (usize, usize));
+}
+
+/// Calls a function of the lanes of `isa`.
+macro_rules! on_lanes {
+    ($isa:expr, [$portable:ident, $avx2:ident, $avx512:ident], $f:ident($($arg:expr),*)) => {{
+        use madelung_core::runtime::lanes;
+        use transform::Lanes;
+        match $isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => lanes::$avx512::$f($($arg),*),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => lanes::$avx2::$f($($arg),*),
+            _ => lanes::$portable::$f($($arg),*),
+        }
+    }};
 }
 
 macro_rules! float {
@@ -56,18 +79,13 @@ macro_rules! float {
             }
 
             unsafe fn task(isa: Isa, transform: &Transform<Self>, task: &Task) {
-                use madelung_core::runtime::lanes;
-                use transform::Lanes;
                 // SAFETY: the caller's promise.
-                unsafe {
-                    match isa {
-                        #[cfg(target_arch = "x86_64")]
-                        Isa::Avx512 => lanes::$avx512::task(transform, task),
-                        #[cfg(target_arch = "x86_64")]
-                        Isa::Avx2 => lanes::$avx2::task(transform, task),
-                        _ => lanes::$portable::task(transform, task),
-                    }
-                }
+                unsafe { on_lanes!(isa, [$portable, $avx2, $avx512], task(transform, task)) }
+            }
+
+            unsafe fn complex(isa: Isa, of: &Complex<Self>, share: (usize, usize)) {
+                // SAFETY: the caller's promise.
+                unsafe { on_lanes!(isa, [$portable, $avx2, $avx512], complex(of, share)) }
             }
         }
     };
@@ -154,6 +172,28 @@ pub(crate) fn inverse<T: Float>(
     check(meshes, values.len(), [re.len(), im.len()]);
     let spectrum = [re, im].map(|part| part.as_ptr().cast_mut());
     run_all(context, isa, meshes, twice, Direction::Inverse, values.as_mut_ptr(), spectrum);
+}
+
+/// See [`Context::complex_fft`].
+pub(crate) fn complex<T: Float>(
+    context: &Context<'_>,
+    isa: Isa,
+    sizes: [usize; 3],
+    inverse: bool,
+    parts: [&mut [T]; 2],
+) {
+    let numbers: usize = sizes.iter().product();
+    assert!(parts.iter().all(|part| part.len() == numbers), "sizes of complex lines");
+    if numbers == 0 {
+        return;
+    }
+    let of = Complex { sizes, plan: T::plan(sizes[1]), inverse, parts: parts.map(<[T]>::as_mut_ptr) };
+    // Nanoseconds: complex numbers take about twice as long as the nodes of a mesh.
+    let cost = numbers * (sizes[1].max(2).ilog2() as usize) * 2 / 7;
+    let pool = context.threads_for(cost);
+    let tasks = shares(cost, pool.threads(), sizes[0] * sizes[2]);
+    // SAFETY: `isa` was found, sizes were compared, and each task has a share of its own.
+    pool.run(tasks, &|t| unsafe { T::complex(isa, &of, (t, tasks)) });
 }
 
 fn check(meshes: &[Meshes], nodes: usize, parts: [usize; 2]) {

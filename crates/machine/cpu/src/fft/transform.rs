@@ -9,6 +9,7 @@
 //! Forwards, columns leave their planes in the memory of the two parts of the spectrum, where the stage of planes
 //! transforms them in place; backwards, planes leave theirs in the memory of the mesh.
 
+use super::complex::Complex;
 use super::lines::{self, Lines};
 use super::plan::Plan;
 use super::{Float, Shape};
@@ -38,6 +39,12 @@ pub(super) trait Lanes: Lane<Elem: Float> {
     /// # Safety
     /// As there.
     unsafe fn task(transform: &Transform<Self::Elem>, task: &Task);
+
+    /// [`Complex::run`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn complex(of: &Complex<Self::Elem>, share: (usize, usize));
 }
 
 macro_rules! lanes {
@@ -59,6 +66,12 @@ macro_rules! lanes {
             unsafe fn task(transform: &Transform<Self::Elem>, task: &Task) {
                 // SAFETY: the caller's promise.
                 unsafe { transform.run::<Self>(task) }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            unsafe fn complex(of: &Complex<Self::Elem>, share: (usize, usize)) {
+                // SAFETY: the caller's promise.
+                unsafe { of.run::<Self>(share) }
             }
         }
     )*};
@@ -112,16 +125,16 @@ pub(crate) struct Transform<T> {
 unsafe impl<T: Sync> Sync for Transform<T> {}
 
 /// A range of columns, at most as many as there are lanes, and where they lie in their memory.
-struct Block<T> {
-    at: *mut T,
-    width: usize,
+pub(super) struct Block<T> {
+    pub(super) at: *mut T,
+    pub(super) width: usize,
     /// The distance of planes.
-    plane: usize,
+    pub(super) plane: usize,
 }
 
 impl<T: Float> Block<T> {
     #[inline(always)]
-    unsafe fn load<L: Lanes<Elem = T>>(&self, plane: usize) -> L {
+    pub(super) unsafe fn load<L: Lanes<Elem = T>>(&self, plane: usize) -> L {
         let at = self.at.wrapping_add(plane * self.plane);
         // SAFETY: the caller's block has this plane.
         unsafe {
@@ -134,7 +147,7 @@ impl<T: Float> Block<T> {
     }
 
     #[inline(always)]
-    unsafe fn store<L: Lanes<Elem = T>>(&self, plane: usize, x: L) {
+    pub(super) unsafe fn store<L: Lanes<Elem = T>>(&self, plane: usize, x: L) {
         let at = self.at.wrapping_add(plane * self.plane);
         // SAFETY: the caller's block has this plane.
         unsafe { if self.width == L::N { x.store(at) } else { x.store_first(at, self.width) } }

@@ -1,0 +1,231 @@
+//! A system on the mesh of several processes, here threads, against the mesh of one.
+
+use madelung_core::Result;
+use madelung_core::array::Array;
+use madelung_core::structure::{Batch, Mesh};
+use madelung_electrostatics::domains::{Alone, Exchange, pme_reciprocal_space_of_domain};
+use madelung_electrostatics::{Energies, Options, Reduction, System, pme_reciprocal_space};
+use std::sync::{Barrier, Mutex};
+
+type Vec3 = [f64; 3];
+
+/// Memory through which threads exchange their messages.
+struct Table {
+    ranks: usize,
+    messages: Mutex<Vec<Vec<Vec<f64>>>>,
+    barrier: Barrier,
+}
+
+struct Thread<'t> {
+    rank: usize,
+    table: &'t Table,
+}
+
+impl Exchange for Thread<'_> {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn ranks(&self) -> usize {
+        self.table.ranks
+    }
+
+    fn all_to_all(
+        &self,
+        send: &[f64],
+        sent: &[usize],
+        receive: &mut [f64],
+        received: &[usize],
+    ) -> Result<()> {
+        assert_eq!((sent.iter().sum::<usize>(), received.iter().sum::<usize>()), (send.len(), receive.len()));
+        let mut rest = send;
+        let parts = sent.iter().map(|n| rest.split_off(..*n).unwrap().to_vec()).collect();
+        self.table.messages.lock().unwrap()[self.rank] = parts;
+        self.table.barrier.wait();
+        let all: Vec<Vec<f64>> =
+            self.table.messages.lock().unwrap().iter().map(|parts| parts[self.rank].clone()).collect();
+        assert!(all.iter().zip(received).all(|(part, n)| part.len() == *n));
+        receive.copy_from_slice(&all.concat());
+        self.table.barrier.wait();
+        Ok(())
+    }
+}
+
+/// Runs a part for each of several processes.
+fn on<T: Send>(ranks: usize, part: impl Fn(&dyn Exchange) -> T + Sync) -> Vec<T> {
+    let table = Table { ranks, messages: Mutex::new(vec![vec![]; ranks]), barrier: Barrier::new(ranks) };
+    let part = |rank| part(&Thread { rank, table: &table });
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..ranks)
+            .map(|rank| {
+                scope.spawn({
+                    let part = &part;
+                    move || part(rank)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[derive(Clone)]
+struct Setting {
+    positions: Vec<Vec3>,
+    charges: Vec<f64>,
+    cell: [Vec3; 3],
+    alpha: f64,
+    mesh: [usize; 3],
+    order: usize,
+}
+
+/// Numbers between 0 and 1, by chance.
+fn by_chance(n: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed;
+    let next = |_| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    (0..n).map(next).collect()
+}
+
+/// Ions in a triclinic cell, some of them outside of it, that are not neutral.
+fn setting(mesh: [usize; 3], order: usize) -> Setting {
+    let cell = [[7.0, 0.0, 0.4], [1.5, 8.0, 0.0], [-0.7, 1.1, 9.0]];
+    let place = |s: &[f64]| -> Vec3 {
+        std::array::from_fn(|c| (0..3).map(|k| (3.0 * s[k] - 1.0) * cell[k][c]).sum())
+    };
+    let positions: Vec<Vec3> = by_chance(3 * 60, 5).chunks(3).map(place).collect();
+    let charges = by_chance(60, 9).into_iter().map(|x| x - 0.4).collect();
+    Setting { positions, charges, cell, alpha: 0.6, mesh, order }
+}
+
+impl Setting {
+    /// Calls `of` with the system of some of the atoms.
+    fn with<T>(&self, atoms: &[usize], of: impl FnOnce(&System<'_>) -> T) -> T {
+        let positions: Vec<Vec3> = atoms.iter().map(|i| self.positions[*i]).collect();
+        let charges: Vec<f64> = atoms.iter().map(|i| self.charges[*i]).collect();
+        let batch = Batch::single(atoms.len()).unwrap();
+        let (r, q) = ((&positions[..]).into(), (&charges[..]).into());
+        of(&System::new(r, q, (&self.cell[..]).into(), batch).unwrap())
+    }
+
+    fn of_domain(&self, exchange: &dyn Exchange, atoms: &[usize], options: &Options) -> Result<Energies> {
+        let context = madelung_cpu::context();
+        let Self { alpha, mesh, order, .. } = *self;
+        self.with(atoms, |system| {
+            pme_reciprocal_space_of_domain(&context, exchange, system, alpha, mesh, order, options)
+        })
+    }
+
+    fn whole(&self, options: &Options) -> Energies {
+        let all: Vec<usize> = (0..self.positions.len()).collect();
+        let mesh = Mesh::new(self.mesh, self.order, 1).unwrap();
+        let context = madelung_cpu::context();
+        let found = self.with(&all, |s| pme_reciprocal_space(&context, s, &[self.alpha], &mesh, options));
+        found.unwrap()
+    }
+
+    /// The results of all processes, in the order of the atoms: energies, forces, charge gradients and virial.
+    fn together(&self, ranks: usize, of: impl Fn(usize) -> usize + Sync, options: &Options) -> [Vec<f64>; 4] {
+        let n = self.positions.len();
+        let own = |rank: usize| -> Vec<usize> { (0..n).filter(|i| of(*i) == rank).collect() };
+        let parts = on(ranks, |exchange| self.of_domain(exchange, &own(exchange.rank()), options).unwrap());
+        let mut all = [vec![0.0; n], vec![0.0; 3 * n], vec![0.0; n], vec![0.0; 9]];
+        for (rank, part) in parts.iter().enumerate() {
+            let [energies, forces, gradients, virial] = numbers(part);
+            for (n, i) in own(rank).into_iter().enumerate() {
+                all[0][i] = energies[n];
+                all[1][3 * i..3 * i + 3].copy_from_slice(&forces[3 * n..3 * n + 3]);
+                all[2][i] = gradients[n];
+            }
+            all[3].iter_mut().zip(virial).for_each(|(sum, x)| *sum += x);
+        }
+        all
+    }
+}
+
+fn numbers(found: &Energies) -> [Vec<f64>; 4] {
+    let of = |x: &Option<Array>| x.as_ref().map_or(vec![], |x| x.to_f64().unwrap());
+    let Energies { energies, forces, charge_gradients, virial } = found;
+    [energies.to_f64().unwrap(), of(forces), of(charge_gradients), of(virial)]
+}
+
+fn assert_close(found: &[f64], expected: &[f64], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let size = expected.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+    for (a, b) in found.iter().zip(expected) {
+        assert!((a - b).abs() < 1e-13 * size, "{what}: {a} {b}, of {size}");
+    }
+}
+
+const NAMES: [&str; 4] = ["energies", "forces", "charge gradients", "virial"];
+
+#[test]
+fn all_processes_together_are_as_one() {
+    let options = Options { prefactor: 14.4, ..Options::everything() };
+    for (mesh, order) in [([12, 15, 16], 5), ([9, 10, 7], 4), ([8, 8, 8], 8)] {
+        let setting = setting(mesh, order);
+        let expected = numbers(&setting.whole(&options));
+        let octant = |r: &Vec3| usize::from(r[0] > 4.0) + 2 * usize::from(r[2] > 3.0);
+        let own: Vec<usize> = setting.positions.iter().map(octant).collect();
+        for ranks in [1, 2, 3, 4, 5, 17] {
+            // By chance, by halves of two axes, and all atoms in one process.
+            let divisions: [&(dyn Fn(usize) -> usize + Sync); 3] =
+                [&|i| i * 7 % 5 % ranks, &|i| own[i] % ranks, &|_| ranks - 1];
+            for of in divisions {
+                let found = setting.together(ranks, of, &options);
+                for ((found, expected), name) in found.iter().zip(&expected).zip(NAMES) {
+                    assert_close(found, expected, &format!("{name} of {ranks} on {mesh:?}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_asked_for_is_not_there() {
+    let setting = setting([12, 15, 16], 5);
+    let all: Vec<usize> = (0..60).collect();
+    let whole = numbers(&setting.whole(&Options::everything()));
+    let total: f64 = whole[0].iter().sum();
+    let energy = Options { energy_reduction: Reduction::System, ..Options::default() };
+    let found = setting.of_domain(&Alone, &all, &energy).unwrap();
+    assert!(found.forces.is_none() && found.charge_gradients.is_none() && found.virial.is_none());
+    assert_close(&found.energies.to_f64().unwrap(), &[total], "the energy");
+    let shares = on(3, |exchange| {
+        let atoms: Vec<usize> = all.iter().copied().filter(|i| i % 3 == exchange.rank()).collect();
+        let forces = Options { compute_forces: true, ..energy };
+        numbers(&setting.of_domain(exchange, &atoms, &forces).unwrap())
+    });
+    assert_close(&[shares.iter().map(|share| share[0][0]).sum()], &[total], "the sum of all shares");
+    for (rank, [_, forces, ..]) in shares.iter().enumerate() {
+        let own: Vec<f64> = whole[1].chunks(3).skip(rank).step_by(3).flatten().copied().collect();
+        assert_close(forces, &own, "forces");
+    }
+}
+
+#[test]
+fn an_error_in_one_process_is_one_in_all() {
+    let good = setting([12, 15, 16], 5);
+    let words = |of: &(dyn Fn(usize) -> Setting + Sync)| {
+        on(2, |exchange| {
+            let atoms: Vec<usize> = (0..60).filter(|i| i % 2 == exchange.rank()).collect();
+            let found = of(exchange.rank()).of_domain(exchange, &atoms, &Options::forces());
+            found.unwrap_err().to_string()
+        })
+    };
+    let mut bad = good.clone();
+    bad.charges[7] = f64::NAN;
+    let same = "`exchange`: expected the same cell, mesh and options in all processes, got";
+    let other = [1, 0].map(|rank| format!("{same} another one in process {rank}"));
+    let nan = "`charges`: expected finite numbers, got NaN".to_string();
+    assert_eq!(words(&|_| bad.clone()), [format!("{same} an error in process 1"), nan]);
+    assert_eq!(words(&|rank| Setting { mesh: [12 + 2 * rank, 15, 16], ..good.clone() }), other);
+    assert_eq!(words(&|rank| Setting { alpha: 0.6 + 0.1 * rank as f64, ..good.clone() }), other);
+    let words_of_both = |setting: Setting, words_of: &str| {
+        words(&|_| setting.clone()).iter().for_each(|words| assert!(words.starts_with(words_of), "{words}"));
+    };
+    let small = Setting { mesh: [12, 4, 16], ..good.clone() };
+    words_of_both(small, "`mesh`: expected three sizes ≥ the spline order");
+    words_of_both(Setting { alpha: -1.0, ..good }, "`alpha`: expected a finite number above zero, got -1");
+}
