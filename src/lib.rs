@@ -17,8 +17,8 @@ struct Page;
 
 pub use madelung_core::{Error, Result, kernels};
 pub use madelung_electrostatics::{
-    Energies, Equilibrated, EwaldParameters, EwaldSettings, LatentSettings, Options, PmeParameters,
-    PmeSettings, Prescribed, PrescribedMesh, QeqSettings, Reduction, System, coulomb, dsf,
+    DEFAULT_ACCURACY, Energies, Equilibrated, EwaldParameters, EwaldSettings, LatentSettings, Options,
+    PmeParameters, PmeSettings, Prescribed, PrescribedMesh, QeqSettings, Reduction, System, coulomb, dsf,
     estimate_ewald_parameters, estimate_pme_parameters, ewald_real_space, ewald_reciprocal_space,
     ewald_summation, latent_ewald, particle_mesh_ewald, pme_reciprocal_space, qeq,
 };
@@ -126,6 +126,13 @@ pub mod electrostatics {
     pub use madelung_electrostatics::{
         ChargeSum, INVERSE_POWER, charge_sum, inverse_power, plan, potential, registry,
     };
+
+    /// One system on the mesh of several processes.
+    pub mod domains {
+        pub use madelung_electrostatics::domains::{
+            Alone, Exchange, pme_reciprocal_space_of_domain, withdraw,
+        };
+    }
 
     /// Parameters of sums over all pairs and waves at once.
     pub mod direct {

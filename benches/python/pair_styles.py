@@ -1,7 +1,8 @@
-"""Pair styles of Madelung beside LAMMPS' own in one run, one process each, in the environment of `make lammps`.
+"""Styles of Madelung beside LAMMPS' own in one run, in the environment of `make lammps`.
 
 Times of a directed pair (each pair from both sides), energies and forces, within the list of a cutoff and skin; and of
-whole steps of molten salt, with `pppm` of LAMMPS beside both. The least of several runs in turn.
+whole steps of molten salt, with `pppm` of LAMMPS beside both pair styles, and with `madelung/pme` on the same mesh. The
+least of several runs in turn.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ BORN = [(0.2637, 2.340, 1.048553, 0.499369), (0.2110, 2.755, 6.990358, 8.675720)
 MELT = """
 pair_style hybrid/overlay {pair}
 {coefficients}
-kspace_style pppm 1e-5
+kspace_style {waves} 1e-5
+kspace_modify mesh {nodes} {nodes} {nodes} gewald 0.31 order 5
 neighbor 1.0 bin
 neigh_modify every 1 delay 0 check yes
 velocity all create 2400 1 loop geom
@@ -69,10 +71,10 @@ def of_melt(is_ours: bool) -> dict[str, str]:
     return {"pair": pair, "coefficients": "\n".join([f"pair_coeff * * {coulomb}", *rows])}
 
 
-def run(text: str) -> str:
+def run(text: str, ranks: int = 1) -> str:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "in.bench").write_text(text)
-        command = [BIN / "mpiexec", "-n", "1", BIN / "lmp", "-log", "none", "-in", "in.bench"]
+        command = [BIN / "mpiexec", "-n", str(ranks), BIN / "lmp", "-log", "none", "-in", "in.bench"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if "Loop time" not in done.stdout:
             sys.exit(done.stdout + done.stderr)
@@ -88,6 +90,7 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=6, help="cells of eight ions along each axis")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--ranks", type=int, default=1, help="processes of whole steps")
     given = parser.parse_args()
     found: dict[str, list[tuple[float, ...]]] = {}
     for _ in range(given.runs):
@@ -99,16 +102,17 @@ def main() -> None:
             pairs = 2.0 * number(r"Total # of neighbors = (\d+)", said)
             seconds = number(r"^Pair +\| [\d.e+-]+ +\| ([\d.e+-]+)", said)
             found.setdefault(name, []).append((1e9 * seconds / (given.steps + 1) / pairs,))
-        for name in ("madelung", "LAMMPS"):
-            text = (IONS + MELT).format(cells=given.cells, steps=given.steps, **of_melt(name == "madelung"))
-            said = run(text)
+        for name in ("madelung and its mesh", "madelung", "LAMMPS"):
+            waves, of = "madelung/pme" if "mesh" in name else "pppm", of_melt("madelung" in name)
+            keys = {"cells": given.cells, "steps": given.steps, "waves": waves, "nodes": 6 * given.cells}
+            said = run((IONS + MELT).format(**keys, **of), given.ranks)
             parts = [number(rf"^{part} +\| [\d.e+-]+ +\| ([\d.e+-]+)", said) for part in ("Pair", "Kspace", "Neigh")]
             times = (number(r"Loop time of ([\d.e+-]+)", said), *parts)
             found.setdefault(f"step by {name}", []).append(tuple(1e3 * t / given.steps for t in times))
     for name, rows in found.items():
         least = np.min(rows, axis=0)
         unit = "ns a directed pair" if len(least) == 1 else "ms a step: whole, pairs, waves, lists"
-        print(f"{name:28} {' '.join(f'{x:8.2f}' for x in least)}  {unit}")
+        print(f"{name:30} {' '.join(f'{x:8.2f}' for x in least)}  {unit}")
 
 
 if __name__ == "__main__":

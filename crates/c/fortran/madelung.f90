@@ -54,6 +54,16 @@ module madelung
   end type
 
   public :: madelung_context_new, madelung_context_free, madelung_list_find, madelung_list_from_rows, madelung_list_free
+  ! Messages of the processes that share a system.
+  type, bind(c), public :: madelung_exchange
+    integer(c_int32_t) :: size = 32
+    integer(c_int32_t) :: rank = 0
+    integer(c_int32_t) :: ranks = 1
+    type(c_ptr) :: data = c_null_ptr
+    type(c_funptr) :: all_to_all = c_null_funptr
+  end type
+
+  public :: madelung_choose_mesh, madelung_mesh_of_domain
   public :: madelung_choose, madelung_energies, madelung_pair_potential, madelung_reason
 
   interface
@@ -102,6 +112,22 @@ module madelung
       import :: c_int32_t, madelung_system, madelung_sum
       type(madelung_system), intent(in) :: system
       type(madelung_sum), intent(inout) :: sum
+    end function
+
+    integer(c_int32_t) function madelung_choose_mesh(atoms, cell, sum) bind(c)
+      import :: c_int32_t, c_int64_t, c_ptr, madelung_sum
+      integer(c_int64_t), value :: atoms
+      type(c_ptr), value :: cell
+      type(madelung_sum), intent(inout) :: sum
+    end function
+
+    integer(c_int32_t) function madelung_mesh_of_domain(context, exchange, system, sum, results) bind(c)
+      import :: c_int32_t, c_ptr, madelung_exchange, madelung_system, madelung_sum, madelung_results
+      type(c_ptr), value :: context
+      type(madelung_exchange), intent(in) :: exchange
+      type(madelung_system), intent(in) :: system
+      type(madelung_sum), intent(in) :: sum
+      type(madelung_results), intent(in) :: results
     end function
 
     integer(c_int32_t) function madelung_energies(context, system, list, sum, results) bind(c)

@@ -168,6 +168,37 @@ typedef union madelung_number {
 } madelung_number;
 
 /**
+ * Messages of the processes that share a system.
+ */
+typedef struct madelung_exchange {
+  /**
+   * sizeof(madelung_exchange).
+   */
+  uint32_t size;
+  /**
+   * This process, from 0 on.
+   */
+  int32_t rank;
+  /**
+   * The number of processes.
+   */
+  int32_t ranks;
+  /**
+   * Handed to the function.
+   */
+  void *data;
+  /**
+   * Sends `sent`\[p\] numbers to each process p and receives `received`\[p\] from it; in both arrays the parts of the
+   * processes lie behind each other. All processes call it, in the same order. 0, or another number where it failed.
+   */
+  int32_t (*all_to_all)(void *data,
+                        const double *send,
+                        const int64_t *sent,
+                        double *receive,
+                        const int64_t *received);
+} madelung_exchange;
+
+/**
  * Charged particles. Fields that are 0 or null are left out.
  */
 typedef struct madelung_system {
@@ -218,40 +249,6 @@ typedef struct madelung_system {
 } madelung_system;
 
 /**
- * Arrays for results; what is null is not wanted.
- */
-typedef struct madelung_results {
-  /**
-   * sizeof(madelung_results).
-   */
-  uint32_t size;
-  /**
-   * 1: results are added to what the arrays hold; 0: they are written.
-   */
-  int32_t adds;
-  /**
-   * The energy (1).
-   */
-  double *energy;
-  /**
-   * Energies of atoms (N), a pair's energy split half and half.
-   */
-  double *energies;
-  /**
-   * Forces −∂E/∂r (N, 3).
-   */
-  double *forces;
-  /**
-   * Site potentials ∂E/∂q (N).
-   */
-  double *charge_gradients;
-  /**
-   * Virial −∂E/∂ε (3, 3).
-   */
-  double *virial;
-} madelung_results;
-
-/**
  * A sum and its parameters. Of MADELUNG_EWALD and MADELUNG_PME those that are 0 are chosen for the accuracy; with a list, which
  * belongs to a cutoff, the cutoff is given.
  */
@@ -293,6 +290,40 @@ typedef struct madelung_sum {
    */
   double prefactor;
 } madelung_sum;
+
+/**
+ * Arrays for results; what is null is not wanted.
+ */
+typedef struct madelung_results {
+  /**
+   * sizeof(madelung_results).
+   */
+  uint32_t size;
+  /**
+   * 1: results are added to what the arrays hold; 0: they are written.
+   */
+  int32_t adds;
+  /**
+   * The energy (1).
+   */
+  double *energy;
+  /**
+   * Energies of atoms (N), a pair's energy split half and half.
+   */
+  double *energies;
+  /**
+   * Forces −∂E/∂r (N, 3).
+   */
+  double *forces;
+  /**
+   * Site potentials ∂E/∂q (N).
+   */
+  double *charge_gradients;
+  /**
+   * Virial −∂E/∂ε (3, 3).
+   */
+  double *virial;
+} madelung_results;
 
 #ifdef __cplusplus
 extern "C" {
@@ -358,6 +389,31 @@ int32_t madelung_context_new(int32_t threads,
  * `context` is null, or a handle that no call uses any more.
  */
 void madelung_context_free(struct madelung_context *context);
+
+/**
+ * The reciprocal part of a MADELUNG_PME sum of a system that several processes share, each of which has atoms of its own,
+ * anywhere in the cell, or none: the energies, forces and site potentials of these, and this process' share of the energy and
+ * the virial, which add up over the processes. Of `sum`, `alpha`, `mesh`, `spline_order` (0: 5) and `prefactor` count; with the
+ * cell and what results are wanted they are the same in all processes, which all call this. Where one of them is given what is
+ * wrong, all have an error.
+ *
+ * Pointers of the structs are valid for what they are said to hold, and the function of `exchange` does what it is said to do.
+ */
+int32_t madelung_mesh_of_domain(const struct madelung_context *context,
+                                const struct madelung_exchange *exchange,
+                                const struct madelung_system *system,
+                                const struct madelung_sum *sum,
+                                const struct madelung_results *results);
+
+/**
+ * Chooses the parameters of MADELUNG_PME that are 0, for its accuracy and so many atoms at random places in a cell (3, 3), as
+ * processes that share a system do. The accuracy is one of forces over q²_rms/(V/N)^(2/3), as in `madelung_choose`.
+ *
+ * `cell` is valid for reading, and `sum` for writing.
+ */
+int32_t madelung_choose_mesh(int64_t atoms,
+                             const double *cell,
+                             struct madelung_sum *sum);
 
 /**
  * A list of the pairs of atoms (N, 3) that are closer than the cutoff, in the form in which sums are fastest. `cell`: (3, 3),

@@ -11,6 +11,7 @@
 
 pub mod call;
 pub mod context;
+pub mod domain;
 pub mod list;
 mod memory;
 pub mod potential;

@@ -132,7 +132,7 @@ impl madelung_sum {
         }
     }
 
-    fn on_mesh(&self) -> Result<PmeSettings> {
+    pub(crate) fn on_mesh(&self) -> Result<PmeSettings> {
         let nodes = self.mesh.map(usize::try_from);
         let mesh = match nodes {
             [Ok(0), Ok(0), Ok(0)] => None,

@@ -91,6 +91,31 @@ pub struct madelung_results {
     pub virial: *mut f64,
 }
 
+/// Messages of the processes that share a system.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct madelung_exchange {
+    /// sizeof(madelung_exchange).
+    pub size: u32,
+    /// This process, from 0 on.
+    pub rank: i32,
+    /// The number of processes.
+    pub ranks: i32,
+    /// Handed to the function.
+    pub data: *mut c_void,
+    /// Sends `sent`\[p\] numbers to each process p and receives `received`\[p\] from it; in both arrays the parts of the
+    /// processes lie behind each other. All processes call it, in the same order. 0, or another number where it failed.
+    pub all_to_all: Option<
+        unsafe extern "C" fn(
+            data: *mut c_void,
+            send: *const f64,
+            sent: *const i64,
+            receive: *mut f64,
+            received: *const i64,
+        ) -> i32,
+    >,
+}
+
 /// float.
 pub const MADELUNG_F32: i32 = 2;
 /// double.
@@ -131,6 +156,11 @@ unsafe impl Versioned for madelung_system {
 
 // SAFETY: as above.
 unsafe impl Versioned for madelung_sum {
+    const FIRST: usize = size_of::<Self>();
+}
+
+// SAFETY: as above; a function that is 0 is none.
+unsafe impl Versioned for madelung_exchange {
     const FIRST: usize = size_of::<Self>();
 }
 

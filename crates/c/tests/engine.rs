@@ -37,11 +37,13 @@ fn library() -> (PathBuf, PathBuf) {
 
 /// Statically linked, with all warnings as errors.
 #[test]
-fn a_program_in_c_and_in_cpp() {
+fn programs_in_c_and_in_cpp() {
     let (deps, library) = library();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine.c");
-    for (compiler, language, standard) in [("cc", "c", "c99"), ("c++", "c++", "c++17")] {
-        let program = deps.join(format!("madelung-engine-{standard}"));
+    let languages = [("cc", "c", "c99"), ("c++", "c++", "c++17")];
+    let all = languages.iter().flat_map(|language| ["engine", "processes"].map(|name| (language, name)));
+    for ((compiler, language, standard), name) in all {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.c"));
+        let program = deps.join(format!("madelung-{name}-{standard}"));
         let output = Command::new(compiler)
             .args([&format!("-std={standard}"), "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"])
             .arg("-I")
@@ -57,7 +59,7 @@ fn a_program_in_c_and_in_cpp() {
         assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
         let output = Command::new(&program).output().expect("a program");
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.ends_with("all as expected\n"), "{standard}: {said}");
+        assert!(output.status.success() && said.ends_with("all as expected\n"), "{name} {standard}: {said}");
     }
 }
 

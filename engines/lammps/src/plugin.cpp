@@ -45,4 +45,9 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *p
   style.info = "pair potentials of Madelung by their names";
   style.creator = [](LAMMPS *of) -> void * { return madelung_lammps::potential(of); };
   register_style(&style, lmp);
+  style.style = "kspace";
+  style.name = "madelung/pme";
+  style.info = "waves of the Ewald sum on a mesh of all processes, by Madelung";
+  style.creator = [](LAMMPS *of) -> void * { return madelung_lammps::pme(of); };
+  register_style(&style, lmp);
 }

@@ -3,6 +3,7 @@
 #define MADELUNG_STYLES_H
 
 namespace LAMMPS_NS {
+class KSpace;
 class LAMMPS;
 class Pair;
 }    // namespace LAMMPS_NS
@@ -11,6 +12,7 @@ namespace madelung_lammps {
 
 LAMMPS_NS::Pair *coul_long(LAMMPS_NS::LAMMPS *lmp);
 LAMMPS_NS::Pair *potential(LAMMPS_NS::LAMMPS *lmp);
+LAMMPS_NS::KSpace *pme(LAMMPS_NS::LAMMPS *lmp);
 
 }    // namespace madelung_lammps
 

@@ -32,7 +32,7 @@ pub struct Mesh {
     part: Part,
 }
 
-/// What is there of meshes.
+/// Parts of meshes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// All nodes and waves.
