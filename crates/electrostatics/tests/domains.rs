@@ -3,8 +3,13 @@
 use madelung_core::Result;
 use madelung_core::array::Array;
 use madelung_core::structure::{Batch, Mesh};
-use madelung_electrostatics::domains::{Alone, Exchange, pme_reciprocal_space_of_domain};
-use madelung_electrostatics::{Energies, Options, Reduction, System, pme_reciprocal_space};
+use madelung_electrostatics::domains::{
+    Alone, Exchange, particle_mesh_ewald_of_domain, pme_reciprocal_space_of_domain,
+};
+use madelung_electrostatics::{
+    Energies, Options, PmeSettings, PrescribedMesh, Reduction, System, particle_mesh_ewald,
+    pme_reciprocal_space,
+};
 use std::sync::{Barrier, Mutex};
 
 type Vec3 = [f64; 3];
@@ -125,11 +130,28 @@ impl Setting {
         found.unwrap()
     }
 
+    /// The whole sum of a process' atoms, with parameters that are given or chosen.
+    fn sum_of_domain(
+        &self,
+        exchange: &dyn Exchange,
+        atoms: &[usize],
+        given: PrescribedMesh,
+        options: &Options,
+    ) -> Result<Energies> {
+        let context = madelung_cpu::context();
+        self.with(atoms, |s| particle_mesh_ewald_of_domain(&context, exchange, s, given, None, options))
+    }
+
     /// The results of all processes, in the order of the atoms: energies, forces, charge gradients and virial.
-    fn together(&self, ranks: usize, of: impl Fn(usize) -> usize + Sync, options: &Options) -> [Vec<f64>; 4] {
+    fn together(
+        &self,
+        ranks: usize,
+        of: impl Fn(usize) -> usize + Sync,
+        part: impl Fn(&dyn Exchange, &[usize]) -> Result<Energies> + Sync,
+    ) -> [Vec<f64>; 4] {
         let n = self.positions.len();
         let own = |rank: usize| -> Vec<usize> { (0..n).filter(|i| of(*i) == rank).collect() };
-        let parts = on(ranks, |exchange| self.of_domain(exchange, &own(exchange.rank()), options).unwrap());
+        let parts = on(ranks, |exchange| part(exchange, &own(exchange.rank())).unwrap());
         let mut all = [vec![0.0; n], vec![0.0; 3 * n], vec![0.0; n], vec![0.0; 9]];
         for (rank, part) in parts.iter().enumerate() {
             let [energies, forces, gradients, virial] = numbers(part);
@@ -173,13 +195,85 @@ fn all_processes_together_are_as_one() {
             let divisions: [&(dyn Fn(usize) -> usize + Sync); 3] =
                 [&|i| i * 7 % 5 % ranks, &|i| own[i] % ranks, &|_| ranks - 1];
             for of in divisions {
-                let found = setting.together(ranks, of, &options);
+                let part =
+                    |exchange: &dyn Exchange, atoms: &[usize]| setting.of_domain(exchange, atoms, &options);
+                let found = setting.together(ranks, of, part);
                 for ((found, expected), name) in found.iter().zip(&expected).zip(NAMES) {
                     assert_close(found, expected, &format!("{name} of {ranks} on {mesh:?}"));
                 }
             }
         }
     }
+}
+
+#[test]
+fn whole_sums_are_those_of_one_process() {
+    let options = Options { prefactor: 14.4, ..Options::everything() };
+    let setting = setting([12, 15, 16], 5);
+    let all: Vec<usize> = (0..setting.positions.len()).collect();
+    let context = madelung_cpu::context();
+    // Cutoffs within the cell and far beyond it, and all numbers chosen.
+    let given = |cutoff: f64| PrescribedMesh {
+        alpha: Some(setting.alpha),
+        cutoff: Some(cutoff),
+        mesh_dimensions: Some(setting.mesh),
+        spline_order: Some(setting.order),
+    };
+    for given in [given(2.5), given(5.0), given(17.0), PrescribedMesh::default()] {
+        let settings = PmeSettings {
+            alpha: given.alpha.map(|x| vec![x]),
+            cutoff: given.cutoff.map(|x| vec![x]),
+            mesh_dimensions: given.mesh_dimensions.map(|x| vec![x]),
+            spline_order: given.spline_order.map(|x| vec![x]),
+            ..PmeSettings::default()
+        };
+        let whole = |s: &System<'_>| particle_mesh_ewald(&context, s, &settings, None, &options).unwrap();
+        let expected = numbers(&setting.with(&all, whole));
+        let octant = |r: &Vec3| usize::from(r[0] > 4.0) + 2 * usize::from(r[2] > 3.0);
+        let own: Vec<usize> = setting.positions.iter().map(octant).collect();
+        for ranks in [1, 2, 4, 7] {
+            let divisions: [&(dyn Fn(usize) -> usize + Sync); 3] =
+                [&|i| i * 7 % 5 % ranks, &|i| own[i] % ranks, &|_| ranks - 1];
+            for of in divisions {
+                let part = |exchange: &dyn Exchange, atoms: &[usize]| {
+                    setting.sum_of_domain(exchange, atoms, given, &options)
+                };
+                let found = setting.together(ranks, of, part);
+                for ((found, expected), name) in found.iter().zip(&expected).zip(NAMES) {
+                    assert_close(found, expected, &format!("{name} of {ranks}, {given:?}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_ions_of_two_processes() {
+    // As many neighbours as are summed in clusters, on sites whose distances are equal.
+    let sites = (0..1728).map(|n| [n / 144, n / 12 % 12, n % 12]);
+    let positions: Vec<Vec3> = sites.clone().map(|site| site.map(|k| 2.8 * k as f64)).collect();
+    let charges = sites.map(|site| 1.0 - 2.0 * (site.iter().sum::<usize>() % 2) as f64).collect();
+    let edge = 2.8 * 12.0;
+    let cell = [[edge, 0.0, 0.0], [0.0, edge, 0.0], [0.0, 0.0, edge]];
+    let setting = Setting { positions, charges, cell, alpha: 0.35, mesh: [36; 3], order: 6 };
+    let given = PrescribedMesh {
+        alpha: Some(0.35),
+        cutoff: Some(10.0),
+        mesh_dimensions: Some([36; 3]),
+        spline_order: Some(6),
+    };
+    let options = Options::everything();
+    let part =
+        |exchange: &dyn Exchange, atoms: &[usize]| setting.sum_of_domain(exchange, atoms, given, &options);
+    let alone = setting.together(1, |_| 0, part);
+    let both = setting.together(2, |i| i / 864, part);
+    // Madelung's constant of rock salt, to the error of the sum.
+    let constant = -2.8 * 2.0 * alone[0].iter().sum::<f64>() / 1728.0;
+    assert!((constant - 1.747_564_594_633).abs() < 1e-5, "{constant}");
+    assert_close(&both[0], &alone[0], "energies");
+    assert_close(&both[2], &alone[2], "charge gradients");
+    assert_close(&both[3], &alone[3], "virial");
+    assert!(both[1].iter().all(|f| f.abs() < 1e-12), "forces");
 }
 
 #[test]
@@ -220,6 +314,16 @@ fn an_error_in_one_process_is_one_in_all() {
     let other = [1, 0].map(|rank| format!("{same} another one in process {rank}"));
     let nan = "`charges`: expected finite numbers, got NaN".to_string();
     assert_eq!(words(&|_| bad.clone()), [format!("{same} an error in process 1"), nan]);
+    // Two charges on one point, which one process finds.
+    let mut coincident = good.clone();
+    coincident.positions[10] = coincident.positions[8];
+    let found = on(2, |exchange| {
+        let atoms: Vec<usize> = (0..60).filter(|i| i % 2 == exchange.rank()).collect();
+        let none = PrescribedMesh::default();
+        coincident.sum_of_domain(exchange, &atoms, none, &Options::forces()).unwrap_err().to_string()
+    });
+    assert!(found[0].starts_with("`positions`: expected no two atoms on one point"), "{found:?}");
+    assert_eq!(found[1], format!("{same} an error in process 0"));
     assert_eq!(words(&|rank| Setting { mesh: [12 + 2 * rank, 15, 16], ..good.clone() }), other);
     assert_eq!(words(&|rank| Setting { alpha: 0.6 + 0.1 * rank as f64, ..good.clone() }), other);
     let words_of_both = |setting: Setting, words_of: &str| {

@@ -1,38 +1,27 @@
 //! The mesh of several processes: windows, rows and planes, and what goes from one to the other.
 
-use super::Exchange;
+use super::{Exchange, Share};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, DataMut};
 use madelung_core::backend::{Context, Meshes, Waves};
-use madelung_core::cell::Cell;
 use madelung_core::structure::Window;
 use std::ops::Range;
 
-/// The nodes that splines around positions reach: along each axis all but the longest gap.
-pub(super) fn window(positions: &[[f64; 3]], cell: &Cell, mesh: [usize; 3], order: usize) -> Window {
-    let mut reached = mesh.map(|k| vec![false; k]);
-    for r in positions {
-        let s = cell.fractional(*r);
-        for (axis, reached) in reached.iter_mut().enumerate() {
-            let size = reached.len();
-            // Where rounding decides about a node, its spline has no weight.
-            let last = (((s[axis] - s[axis].floor()) * size as f64) as usize).min(size - 1);
-            (0..order).for_each(|n| reached[(last + size - n) % size] = true);
+impl Share {
+    /// The nodes that splines around the own atoms reach.
+    pub(super) fn window(&self, mesh: [usize; 3], order: usize) -> Window {
+        let mut window = Window { origin: [0; 3], extent: [order; 3] };
+        for (axis, size) in mesh.into_iter().enumerate().filter(|_| self.atoms > 0) {
+            let node = |x: f64| (x * size as f64).floor() as i64;
+            let (first, last) = (node(self.low[axis]), node(self.low[axis] + self.width[axis]));
+            let extent = (last - first) as usize + order;
+            if extent < size {
+                window.origin[axis] = (first + 1 - order as i64).rem_euclid(size as i64) as usize;
+            }
+            window.extent[axis] = extent.min(size);
         }
+        window
     }
-    let mut window = Window { origin: [0; 3], extent: [order; 3] };
-    for (axis, reached) in reached.iter().enumerate() {
-        let size = reached.len();
-        let ends = |n: &usize| reached[*n] && !reached[(n + 1) % size];
-        let gap = |end: usize| (1..=size).take_while(|n| !reached[(end + n) % size]).count();
-        if let Some((gap, end)) = (0..size).filter(ends).map(|end| (gap(end), end)).max() {
-            window.origin[axis] = (end + gap + 1) % size;
-            window.extent[axis] = size - gap;
-        } else if reached[0] {
-            window.extent[axis] = size;
-        }
-    }
-    window
 }
 
 /// Shares of a number of things in order, one for each process.
@@ -42,7 +31,7 @@ fn shares(count: usize, ranks: usize) -> Vec<Range<usize>> {
 
 /// The mesh of all processes, and the places of its nodes and waves.
 pub(super) struct Grid<'e> {
-    pub(super) exchange: &'e dyn Exchange,
+    exchange: &'e dyn Exchange,
     pub(super) mesh: [usize; 3],
     /// Waves along the third axis.
     half: usize,

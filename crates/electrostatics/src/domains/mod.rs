@@ -6,18 +6,22 @@
 //! exchanged for planes, which are transformed along the second one. The energy of the own waves is a share of that of the
 //! mesh, and its gradient by these goes the whole way back: to the nodes of the windows, and to positions and charges.
 
+mod ghosts;
 mod grid;
 
 use crate::energies::{Energies, Options, Reduction};
 use crate::kernels as k;
+use crate::mesh::{PrescribedMesh, estimate_pme_parameters};
 use crate::ops::COULOMB;
+use crate::parameters::DEFAULT_ACCURACY;
 use crate::system::System;
-use grid::{Grid, window};
+use ghosts::occupied;
+use grid::Grid;
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::Context;
 use madelung_core::cell::Cell;
 use madelung_core::op::{Arg, Constraint, Cotangent, Evaluated, Op, OpBuilder, Request};
-use madelung_core::structure::{Mesh, Window};
+use madelung_core::structure::Mesh;
 use madelung_core::{Error, Result};
 use std::sync::{Arc, OnceLock};
 
@@ -75,14 +79,61 @@ pub fn pme_reciprocal_space_of_domain(
     spline_order: usize,
     options: &Options,
 ) -> Result<Energies> {
-    let made = Domain::new(system, alpha, mesh, spline_order, options);
-    let (domain, shares) = agreed(exchange, made, [alpha, options.prefactor], mesh, spline_order)?;
-    let grid = Grid::new(exchange, mesh, shares.iter().map(|share| share.window).collect());
-    let total_charge = shares.iter().map(|share| share.charge).sum();
-    domain.evaluated(context, &grid, total_charge, options)
+    let given = PrescribedMesh {
+        alpha: Some(alpha),
+        mesh_dimensions: Some(mesh),
+        spline_order: Some(spline_order),
+        ..PrescribedMesh::default()
+    };
+    // Sizes and order are looked at there.
+    let domain = Mesh::new(mesh, spline_order, 1).and_then(|_| Domain::new(system, given, options));
+    let (domain, shares) = agreed(exchange, domain, given, None)?;
+    domain.on_mesh(context, exchange, &shares, (alpha, mesh, spline_order), options)
 }
 
-/// Tells the other processes, which call [`pme_reciprocal_space_of_domain`], that this one has an error and does not.
+/// [`particle_mesh_ewald`](crate::particle_mesh_ewald) of a system that several processes share, as
+/// [`pme_reciprocal_space_of_domain`] has its reciprocal part. Processes send each other their atoms near borders, and what these
+/// get of forces back. Atoms may be with any process; those of one that are near each other make little to send.
+///
+/// Parameters that are not `given` are chosen for an accuracy, None: [`DEFAULT_ACCURACY`], and for atoms that fill the cell.
+///
+/// # Errors
+/// Those of [`pme_reciprocal_space_of_domain`], [`estimate_pme_parameters`] and
+/// [`ewald_real_space`](crate::ewald_real_space).
+pub fn particle_mesh_ewald_of_domain(
+    context: &Context<'_>,
+    exchange: &dyn Exchange,
+    system: &System<'_>,
+    given: PrescribedMesh,
+    accuracy: Option<f64>,
+    options: &Options,
+) -> Result<Energies> {
+    let (domain, shares) = agreed(exchange, Domain::new(system, given, options), given, accuracy)?;
+    let atoms: usize = shares.iter().map(|share| share.atoms).sum();
+    if atoms == 0 {
+        return Ok(Energies::zeros(DType::F64, 0, 1, options));
+    }
+    let is_open = given.alpha.is_none() || given.cutoff.is_none() || given.mesh_dimensions.is_none();
+    let accuracy = accuracy.or(is_open.then_some(DEFAULT_ACCURACY));
+    let p = estimate_pme_parameters(atoms, &domain.cell.rows(), accuracy, given)?;
+    Mesh::new(p.mesh_dimensions, p.spline_order, 1)?;
+    let of_pairs = domain.of_pairs(context, exchange, &shares, (p.alpha, p.cutoff), options);
+    for (rank, [is_good]) in exchanged(exchange, [f64::from(of_pairs.is_ok())])?.into_iter().enumerate() {
+        if is_good == 0.0 && of_pairs.is_ok() {
+            return Err(elsewhere(format!("an error in process {rank}")));
+        }
+    }
+    let near = of_pairs?.sent_back(exchange, options)?;
+    near.plus(&domain.on_mesh(
+        context,
+        exchange,
+        &shares,
+        (p.alpha, p.mesh_dimensions, p.spline_order),
+        options,
+    )?)
+}
+
+/// Tells the other processes, which call a sum of a domain, that this one has an error and does not.
 ///
 /// # Errors
 /// Those of the messages.
@@ -90,33 +141,37 @@ pub fn withdraw(exchange: &dyn Exchange) -> Result<()> {
     exchanged(exchange, [0.0; SHARE + QUESTION]).map(|_| ())
 }
 
-/// Window and total charge of a process' own atoms.
+/// Place of a process' own atoms in fractions of the cell, their number and total charge.
 #[derive(Clone, Copy, Debug)]
 struct Share {
-    window: Window,
+    /// Along each axis all are between `low` and `low + width`, some lattice vectors apart.
+    low: [f64; 3],
+    width: [f64; 3],
+    atoms: usize,
     charge: f64,
 }
 
 /// Numbers of a share, and of the question that all processes are asked.
-const SHARE: usize = 8;
-const QUESTION: usize = 16;
+const SHARE: usize = 9;
+const QUESTION: usize = 18;
 
 /// The shares of all processes, where they are asked the same and none has an error.
 fn agreed<'a>(
     exchange: &dyn Exchange,
     made: Result<Domain<'a>>,
-    numbers: [f64; 2],
-    mesh: [usize; 3],
-    spline_order: usize,
+    given: PrescribedMesh,
+    accuracy: Option<f64>,
 ) -> Result<(Domain<'a>, Vec<Share>)> {
     let mut words = [0.0; SHARE + QUESTION];
     if let Ok(domain) = &made {
-        let Share { window: Window { origin, extent }, charge } = domain.share;
-        let whole = [origin, extent].concat().into_iter().map(|n| n as f64);
-        let sizes = [mesh[0], mesh[1], mesh[2], spline_order, domain.wanted].map(|n| n as f64);
-        let cell = domain.cell.rows();
-        let question = numbers.into_iter().chain(sizes).chain(cell.into_iter().flatten());
-        let all = [1.0].into_iter().chain(whole).chain([charge]).chain(question);
+        let Share { low, width, atoms, charge } = domain.share;
+        let share = [low, width].concat().into_iter().chain([atoms as f64, charge]);
+        // None of the numbers that may be given is 0.
+        let numbers = [given.alpha, given.cutoff, accuracy].map(|x| x.unwrap_or(0.0));
+        let [k1, k2, k3] = given.mesh_dimensions.unwrap_or_default().map(|k| k as f64);
+        let order = given.spline_order.unwrap_or(0) as f64;
+        let question = numbers.into_iter().chain([k1, k2, k3, order, domain.wanted, domain.prefactor]);
+        let all = [1.0].into_iter().chain(share).chain(question).chain(domain.cell.rows().concat());
         words.iter_mut().zip(all).for_each(|(word, x)| *word = x);
     }
     let each = exchanged(exchange, words)?;
@@ -127,13 +182,19 @@ fn agreed<'a>(
             _ if theirs[SHARE..] != words[SHARE..] => format!("another one in process {rank}"),
             _ => continue,
         };
-        return Err(Error::argument("exchange", "the same cell, mesh and options in all processes", got));
+        return Err(elsewhere(got));
     }
-    let shares = each.iter().map(|words| {
-        let n = |from: usize| [0, 1, 2].map(|k| words[from + k] as usize);
-        Share { window: Window { origin: n(1), extent: n(4) }, charge: words[7] }
+    let shares = each.iter().map(|words| Share {
+        low: [words[1], words[2], words[3]],
+        width: [words[4], words[5], words[6]],
+        atoms: words[7] as usize,
+        charge: words[8],
     });
     Ok((domain, shares.collect()))
+}
+
+fn elsewhere(got: String) -> Error {
+    Error::argument("exchange", "the same cell, mesh and options in all processes", got)
 }
 
 /// Words of all processes, for those of this one.
@@ -144,28 +205,28 @@ fn exchanged<const N: usize>(exchange: &dyn Exchange, words: [f64; N]) -> Result
     Ok(all)
 }
 
-/// The own atoms of a process, and what of the mesh they reach.
+/// A number from each process, for those that this one has for each.
+fn all_counts(exchange: &dyn Exchange, counts: &[usize]) -> Result<Vec<usize>> {
+    let (send, ones) = (counts.iter().map(|n| *n as f64).collect::<Vec<_>>(), vec![1; counts.len()]);
+    let mut all = vec![0.0; counts.len()];
+    exchange.all_to_all(&send, &ones, &mut all, &ones)?;
+    Ok(all.into_iter().map(|n| n as usize).collect())
+}
+
+/// The own atoms of a process.
 struct Domain<'a> {
-    positions: Array,
-    charges: Array,
+    positions: Vec<[f64; 3]>,
+    charges: Vec<f64>,
     cell: Cell,
-    alpha: f64,
-    order: usize,
     share: Share,
     /// Results that are asked for, in bits.
-    wanted: usize,
+    wanted: f64,
+    prefactor: f64,
     system: &'a System<'a>,
 }
 
 impl<'a> Domain<'a> {
-    fn new(
-        system: &'a System<'a>,
-        alpha: f64,
-        mesh: [usize; 3],
-        order: usize,
-        options: &Options,
-    ) -> Result<Self> {
-        let n = system.batch.atoms();
+    fn new(system: &'a System<'a>, given: PrescribedMesh, options: &Options) -> Result<Self> {
         if system.systems() != 1 || system.pbc != [[true; 3]] {
             let got = format!("{} systems, {:?}", system.systems(), system.pbc.first());
             return Err(Error::argument("system", "one system that is periodic along all axes", got));
@@ -173,50 +234,61 @@ impl<'a> Domain<'a> {
         if system.exclusions.is_some() || system.widths.is_some() {
             return Err(Error::argument("system", "one without exclusions and widths", "some"));
         }
-        if !(alpha.is_finite() && alpha > 0.0) {
-            return Err(Error::argument("alpha", "a finite number above zero", alpha.to_string()));
+        for (name, x) in [("alpha", given.alpha), ("cutoff", given.cutoff)] {
+            if let Some(bad) = x.filter(|x| !(x.is_finite() && *x > 0.0)) {
+                return Err(Error::argument(name, "a finite number above zero", bad.to_string()));
+            }
         }
-        if !options.prefactor.is_finite() {
-            return Err(Error::argument("prefactor", "a finite number", options.prefactor.to_string()));
+        let prefactor = options.prefactor;
+        if !prefactor.is_finite() {
+            return Err(Error::argument("prefactor", "a finite number", prefactor.to_string()));
         }
-        // Sizes and order are looked at there.
-        Mesh::new(mesh, order, 1)?;
         let (positions, charges) = (system.positions.to_f64()?, system.charges.to_f64()?);
         for (name, numbers) in [("positions", &positions), ("charges", &charges)] {
             if let Some(bad) = numbers.iter().find(|x| !x.is_finite()) {
                 return Err(Error::argument(name, "finite numbers", bad.to_string()));
             }
         }
-        let cell = Cell::from_rows(system.cells()[0])?;
-        let window = window(positions.as_chunks().0, &cell, mesh, order);
-        let wanted = [options.compute_forces, options.compute_charge_gradients, options.compute_virial];
-        let of_atoms = options.energy_reduction == Reduction::Atom;
+        let (positions, cell) = (positions.as_chunks().0.to_vec(), Cell::from_rows(system.cells()[0])?);
+        let [low, width] = occupied(&positions, &cell);
+        let wanted = [
+            options.energy_reduction == Reduction::Atom,
+            options.compute_forces,
+            options.compute_charge_gradients,
+            options.compute_virial,
+        ];
         Ok(Self {
-            share: Share { window, charge: charges.iter().sum() },
-            positions: Array::from_f64(DType::F64, &[n, 3], &positions)?,
-            charges: charges.into(),
+            share: Share { low, width, atoms: charges.len(), charge: charges.iter().sum() },
+            positions,
+            charges,
             cell,
-            alpha,
-            order,
-            wanted: wanted.into_iter().fold(usize::from(of_atoms), |bits, on| 2 * bits + usize::from(on)),
+            wanted: wanted.into_iter().fold(0.0, |bits, on| 2.0 * bits + f64::from(on)),
+            prefactor,
             system,
         })
     }
 
-    fn evaluated(
+    /// The reciprocal part, on a mesh for α and splines of an order.
+    fn on_mesh(
         &self,
         context: &Context<'_>,
-        grid: &Grid<'_>,
-        total_charge: f64,
+        exchange: &dyn Exchange,
+        shares: &[Share],
+        (alpha, mesh, order): (f64, [usize; 3], usize),
         options: &Options,
     ) -> Result<Energies> {
-        let [density, waves, selves] = ops();
+        let windows = shares.iter().map(|share| share.window(mesh, order)).collect();
+        let (grid, [density, waves, selves]) = (Grid::new(exchange, mesh, windows), ops());
+        let total_charge: f64 = shares.iter().map(|share| share.charge).sum();
+        let n = self.charges.len();
+        let positions = Array::from_f64(DType::F64, &[n, 3], self.positions.as_flattened())?;
+        let charges = Array::from_f64(DType::F64, &[n], &self.charges)?;
         let cell = Array::from_f64(DType::F64, &[1, 3, 3], &self.cell.rows().concat())?;
-        let (alpha, total_charge) = (Array::from(vec![self.alpha]), Array::from(vec![total_charge]));
-        let mesh = Mesh::of_windows(&[(grid.mesh, self.order, self.share.window)])?;
+        let (alpha, total_charge) = (Array::from(vec![alpha]), Array::from(vec![total_charge]));
+        let mesh = Mesh::of_windows(&[(mesh, order, self.share.window(mesh, order))])?;
         let of_density = [
-            Arg::Array(self.positions.view()),
-            Arg::Array(self.charges.view()),
+            Arg::Array(positions.view()),
+            Arg::Array(charges.view()),
             Arg::Array(cell.view()),
             Arg::Zero,
             Arg::Structure(&self.system.batch),
@@ -227,7 +299,7 @@ impl<'a> Domain<'a> {
 
         let nodes = density.value(context, &of_density)?.swap_remove(0);
         let [real, imaginary] = grid.waves(context, nodes)?;
-        let mesh = Mesh::of_waves(grid.mesh, self.order, grid.planes())?;
+        let mesh = Mesh::of_waves(grid.mesh, order, grid.planes())?;
         let of_waves = [
             Arg::Array(real.view()),
             Arg::Array(imaginary.view()),
@@ -251,7 +323,7 @@ impl<'a> Domain<'a> {
         let Evaluated { values: of_mesh, gradients: mut by_waves, .. } =
             of(waves, &of_waves, true, &by, one.clone())?;
         let of_selves = [
-            Arg::Array(self.charges.view()),
+            Arg::Array(charges.view()),
             Arg::Array(total_charge.view()),
             Arg::Array(cell.view()),
             Arg::Array(alpha.view()),
@@ -295,12 +367,12 @@ impl<'a> Domain<'a> {
         if let Some(by) = by.next() {
             if of_atoms {
                 // Pairs of charges count half at each of them.
-                let each = by.to_f64()?.into_iter().zip(self.charges.to_f64()?).map(|(u, q)| 0.5 * q * u);
+                let each = by.to_f64()?.into_iter().zip(&self.charges).map(|(u, q)| 0.5 * q * u);
                 found.energies.add(&each.collect::<Vec<f64>>().into())?;
             }
             if options.compute_charge_gradients {
                 let [of_charges, of_total] = &by_selves[..] else { unreachable!("two gradients") };
-                let each = exchanged(grid.exchange, [of_total.to_f64()?[0]])?;
+                let each = exchanged(exchange, [of_total.to_f64()?[0]])?;
                 let of_total: f64 = each.as_flattened().iter().sum();
                 let mut by = by;
                 by.add(of_charges)?;
