@@ -19,6 +19,7 @@ mod owned;
 mod plain;
 mod plain_op;
 mod plan;
+mod processes;
 mod signals;
 mod straight;
 mod stream;
@@ -68,6 +69,8 @@ mod _native {
         all_pairs, all_pairs_ptr, crowding, extents, gaussian_reach, meshes_reach, sum_accuracy, sum_kinds,
         sum_numbers, sum_plan,
     };
+    #[pymodule_export]
+    use super::processes::ewald_of_domain;
     #[pymodule_export]
     use super::straight::{InGraph, Straight};
     #[pymodule_export]
