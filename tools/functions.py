@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the public functions of every namespace, and their page, from the declarations in `madelung._functions`.
 
-.venv/bin/python tools/functions.py           writes python/madelung/_api.py and */_functions.py, docs/reference.md
+.venv/bin/python tools/functions.py           writes python/madelung/_api.py and */_functions.py, docs/reference.md and
+                                              docs/reference
 .venv/bin/python tools/functions.py --check   names the files that are not as it would write them, and fails
 """
 
@@ -232,11 +233,49 @@ def chapters() -> dict[str, list[Function]]:
     return {title: [d for name in modules for d in of[name]] for title, modules in CHAPTERS.items()}
 
 
-def contents() -> Iterator[str]:
-    """The functions with their first sentences."""
+def file_of(title: str) -> str:
+    """The page of a chapter, in docs/reference."""
+    return title.lower().replace(" ", "-") + ".md"
+
+
+# Pages of the functions.
+PAGES = {declared.name: file_of(title) for title, here in chapters().items() for declared in here}
+
+
+def contents() -> str:
+    """The page of all functions, with their first sentences."""
+    lines = [
+        "# Functions",
+        "",
+        "Written by `tools/functions.py` from `python/madelung/_functions`. Every function is there in "
+        "`madelung.numpy`, `madelung.torch`, `madelung.jax` and `madelung.cuda`, but where it says otherwise, with one "
+        "name, one order of arguments and one meaning; differences are said behind NumPy, PyTorch, JAX and CUDA. "
+        "Units, signs and words: [conventions.md](conventions.md).",
+    ]
     for title, here in chapters().items():
-        yield from ("", f"**{title}**", "")
-        yield from (f"- [`{declared.name}`](#{declared.name}): {declared.summary()}" for declared in here)
+        lines += ["", f"## [{title}](reference/{file_of(title)})", ""]
+        lines += [f"- [`{d.name}`](reference/{PAGES[d.name]}#{d.name}): {d.summary()}" for d in here]
+    return "\n".join(lines) + "\n"
+
+
+def linked(text: str, declared: Function) -> str:
+    """A text with links to the functions that it names; a name of an argument stands for the argument."""
+    own = {declared.name, *(p.name for p in declared.parameters())}
+
+    def link(name: re.Match[str]) -> str:
+        return f"[{name[0]}]({PAGES[name[1]]}#{name[1]})" if name[1] in PAGES.keys() - own else name[0]
+
+    return re.sub(r"`(\w+)`", link, text)
+
+
+def call(declared: Function) -> str:
+    """The call of a function, with defaults."""
+    given = []
+    for item in declared.items:
+        for p in item.parameters if isinstance(item, Group) else () if item == KEYWORDS else (item,):
+            given.append(p.name if p.default is REQUIRED else f"{p.name}={default(p)}".replace('"', "'"))
+        given += ["*"] if item == KEYWORDS else []
+    return f"`{declared.name}({', '.join(given)})`"
 
 
 def rows(declared: Function) -> Iterator[str]:
@@ -245,37 +284,31 @@ def rows(declared: Function) -> Iterator[str]:
         parameters = [p for p, _ in shared]
         names = ", ".join(f"`{p.name}`" for p in parameters)
         given = "" if value is REQUIRED else f"`{default(parameters[0])}`".replace('"', "'")
-        yield f"| {names} | {given} | {said.replace(chr(10), ' ').replace('|', '&#124;')} |"
+        text = linked(said.replace("\n", " ").replace("|", "&#124;"), declared)
+        yield f"| {names} | {given} | {text} |"
 
 
-def page() -> str:
-    """The page of all functions."""
-    lines = [
-        "# Functions",
-        "",
-        "Written by `tools/functions.py` from `python/madelung/_functions`. Every function is there in "
-        "`madelung.numpy`, `madelung.torch`, `madelung.jax` and `madelung.cuda`, but where it says otherwise, with one "
-        "name, one order of arguments and one meaning; differences are said behind NumPy, PyTorch, JAX and CUDA. "
-        "Units, signs and words: [conventions.md](conventions.md).",
-        *contents(),
-    ]
-    for declared in (declared for here in chapters().values() for declared in here):
-        lines += ["", f"## {declared.name}", "", declared.text.common]
+def chapter(title: str, here: list[Function]) -> str:
+    """The page of a chapter: every function with its arguments, results and errors."""
+    lines = [f"# {title}", "", "[All functions](../reference.md), [units and words](../conventions.md)."]
+    for declared in here:
+        lines += ["", f"## {declared.name}", "", linked(declared.text.common, declared), "", call(declared)]
         if declared.without:
             lines += ["", f"Not in {' and '.join(f'`madelung.{name}`' for name in declared.without)}."]
         for note in declared.text.supplements():
-            lines += ["", note.replace("\n\n", " ")]
+            lines += ["", linked(note.replace("\n\n", " "), declared)]
         lines += ["", "| argument | default | |", "|---|---|---|"]
         lines += rows(declared)
-        lines += ["", f"**Returns** {declared.returns.complete()}"]
-        lines += ["", f"**Raises** {declared.raises.complete()}"]
+        lines += ["", f"**Returns** {linked(declared.returns.complete(), declared)}"]
+        lines += ["", f"**Raises** {linked(declared.raises.complete(), declared)}"]
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     """Writes the files, or compares them."""
     files = {ROOT / "python/madelung" / name / "_functions.py": bound(name) for name in NAMESPACES}
-    files |= {API: api(), ROOT / "docs/reference.md": page()}
+    files |= {API: api(), ROOT / "docs/reference.md": contents()}
+    files |= {ROOT / "docs/reference" / file_of(title): chapter(title, here) for title, here in chapters().items()}
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     if "--check" not in sys.argv[1:]:
         for path in stale:
