@@ -20,7 +20,7 @@ suppress_warnings = ["misc.highlighting_failure"]
 html_theme = "pydata_sphinx_theme"
 html_title = f"Madelung {version}"
 html_theme_options = {
-    "logo": {"text": "Madelung"},
+    "logo": {"text": "Madelung", "image_light": "pictures/mark.svg", "image_dark": "pictures/mark.svg"},
     "header_links_before_dropdown": 9,
     "navbar_align": "left",
     "show_prev_next": False,
@@ -29,6 +29,8 @@ html_theme_options = {
     "footer_end": [],
 }
 html_sidebars = {"docs/index": [], "docs/choose": []}
+html_context = {"default_mode": "auto"}
+html_favicon = "pictures/mark.svg"
 html_copy_source = False
 html_show_sourcelink = False
 # MathJax in one file of a package, so that formulas are set without a network.

@@ -1,4 +1,4 @@
-"""A field from a cloud of points: a network whose middle layer aggregates the features of the nearest points, in JAX.
+"""A field from the nearest points: a network whose middle layer aggregates the features of the nearest points, in JAX.
 
 Each point of a cloud, normally distributed, has a reading of a field. An MLP makes features of the points,
 `madelung.jax.knn_aggregate` brings those of the nearest ones to the nodes of a grid by softmax(−d/σ), and a second MLP

@@ -1,4 +1,4 @@
-"""A field from a cloud of points: a network whose middle layer aggregates features within a radius, in PyTorch.
+"""A field from points within a radius: a network whose middle layer aggregates features within a radius, in PyTorch.
 
 Each point of a cloud has a reading of a field. An MLP makes features of the points, `madelung.torch.radius_aggregate`
 brings them to the nodes of a grid, weighted by exp(−d/σ), and a second MLP reads the field off them; the width σ is

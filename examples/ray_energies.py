@@ -1,4 +1,4 @@
-"""Energies of a Parquet file of structures, in blocks, by the processes of a Ray cluster.
+"""Energies of a Parquet file: its structures in blocks, by the processes of a Ray cluster.
 
 A row is a crystal: its `id`, `positions` (3N numbers, in Å), `charges` (N) and `cell` (9 numbers, row by row), where N
 may differ from row to row. The file is read as it is computed, a block of rows is one call of one process, and a block

@@ -283,9 +283,9 @@ def rows(declared: Function) -> Iterator[str]:
     for (said, value), shared in groupby(declared.explained(), lambda each: (each[1], each[0].default)):
         parameters = [p for p, _ in shared]
         names = ", ".join(f"`{p.name}`" for p in parameters)
-        given = "" if value is REQUIRED else f"`{default(parameters[0])}`".replace('"', "'")
+        given = "" if value is REQUIRED else f" = `{default(parameters[0])}`".replace('"', "'")
         text = linked(said.replace("\n", " ").replace("|", "&#124;"), declared)
-        yield f"| {names} | {given} | {text} |"
+        yield f"| {names}{given} | {text} |"
 
 
 def chapter(title: str, here: list[Function]) -> str:
@@ -297,7 +297,7 @@ def chapter(title: str, here: list[Function]) -> str:
             lines += ["", f"Not in {' and '.join(f'`madelung.{name}`' for name in declared.without)}."]
         for note in declared.text.supplements():
             lines += ["", linked(note.replace("\n\n", " "), declared)]
-        lines += ["", "| argument | default | |", "|---|---|---|"]
+        lines += ["", "| argument | |", "|---|---|"]
         lines += rows(declared)
         lines += ["", f"**Returns** {linked(declared.returns.complete(), declared)}"]
         lines += ["", f"**Raises** {linked(declared.raises.complete(), declared)}"]

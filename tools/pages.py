@@ -56,8 +56,6 @@ CONTENTS = {
 }
 # Examples that the build runs, with their options: shorter runs than those of `make examples`.
 RUN = {
-    "own_kernel": "",
-    "heat_flux": "--steps 2000",
     "message_passing": "--steps 60",
     "latent_charges": "--steps 150",
     "stillinger_weber": "--steps 300",
@@ -67,6 +65,8 @@ RUN = {
     "water_md": "--steps 300 --equilibration 100",
     "radius_projector": "--eager --points 5000 --edge 15",
     "knn_projector": "--points 20000",
+    "own_kernel": "",
+    "heat_flux": "--steps 2000",
     "jax_sharded": "",
 }
 # Those that it shows alone, and why.
