@@ -175,7 +175,7 @@ functions: $(VENV)/.module
 docs: $(VENV)/.module $(VENV_DOCS)/.packages
 	$(STAGE) gallery $(VENV_DOCS)/bin/python tools/pages.py $(TARGET)/site-source
 	$(STAGE) site $(VENV_DOCS)/bin/sphinx-build -q -n -W --keep-going -c docs $(TARGET)/site-source $(TARGET)/site
-	echo '<meta http-equiv="refresh" content="0; url=docs/index.html">' > $(TARGET)/site/index.html
+	echo '<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=docs/index.html">' > $(TARGET)/site/index.html
 
 test-docs: docs
 	@command -v chromedriver > /dev/null || { echo 'make test-docs needs chromium and its driver (apt-get install chromium chromium-driver)' >&2; exit 1; }
