@@ -72,6 +72,23 @@ RUN = {
 }
 # Those that it shows alone, and why.
 SHOWN = {"train_ddp": "it trains in several processes", "ray_energies": "it needs Ray"}
+# Entries of the page of classes, by chapters, whose texts are the docstrings.
+CLASSES = {
+    "Neighbours": ["numpy.NeighborList", "numpy.Neighbors", "HashGrid"],
+    "Parameters of sums": ["numpy.EwaldParameters", "numpy.PmeParameters"],
+    "Modules of PyTorch": [
+        "torch.nn.EwaldSum",
+        "torch.nn.ParticleMeshEwald",
+        "torch.nn.LatentEwald",
+        "torch.nn.collate",
+        "torch.nn.born_charges",
+    ],
+    "Modules of PyTorch in JAX": ["jax.TorchModule"],
+    "ASE": ["ase.Madelung", "ase.ForceFieldCalculator", "ase.D3Calculator", "ase.neighbor_list"],
+    "Force fields and dispersion": ["forcefield.from_openmm", "forcefield.ForceField", "d3.D3"],
+    "Engines": ["openmm.take_coulomb", "openmm.coulomb_force", "torchsim.MadelungModel"],
+    "Kernels": ["kernels.kernel", "kernels.op", "kernels.launch", "kernels.Tape"],
+}
 LINK = re.compile(r"\]\(([^)\s:#]+)(#[^)]*)?\)")
 
 
@@ -100,6 +117,18 @@ def stage(page: Path, target: Path) -> None:
 def contents(names: list[str]) -> str:
     """Pages below a page, for the menus."""
     return "\n".join(["", "```{toctree}", ":hidden:", ":glob:", "", *names, "```", ""])
+
+
+def classes() -> str:
+    """The page of what is no function of every namespace."""
+    lines = ["# Classes and modules", ""]
+    for title, names in CLASSES.items():
+        lines += [f"## {title}", "", "```{eval-rst}"]
+        for name in names:
+            kind = "class" if name.rpartition(".")[2][0].isupper() else "function"
+            lines += [f".. auto{kind}:: madelung.{name}", *["   :members:"] * (kind == "class"), ""]
+        lines += ["```", ""]
+    return "\n".join(lines)
 
 
 def write(file: Path, text: str) -> None:
@@ -175,6 +204,7 @@ def main() -> None:
     shutil.rmtree(target / "docs", ignore_errors=True)
     for page in [*(ROOT / name for name in PAGES), *sorted((ROOT / "docs").rglob("*.md"))]:
         stage(page, target)
+    write(target / "docs/reference/classes.md", classes())
     gallery(target / "gallery")
 
 

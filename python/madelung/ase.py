@@ -153,9 +153,9 @@ class Madelung(Calculator):
     The cell may have any shape. Atoms that are periodic along two axes are a slab, whose cell has a gap along the
     third, and get the correction for slabs. Those with one axis, or none, are summed over all pairs, exactly, with all
     images along the axis, where the cell needs no other vector. There is no stress without a periodic axis, or without
-    a volume of the cell.
+    a volume of the cell. `set` takes the same arguments, and discards the results.
 
-    Parameters (also of `set`, which discards the results):
+    Args:
         charges: a dict with the charge of each element, {"Na": 1, "Cl": -1}, or an array (N,). None: the atoms'
             initial charges, `atoms.get_initial_charges()`, which they must have.
         accuracy: target for the RMS force error in units of q²_rms/(V/N)^(2/3) times e²/4πε₀. What is left open of
