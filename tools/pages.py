@@ -61,7 +61,7 @@ RUN = {
     "latent_charges": "",
     "stillinger_weber": "",
     "phonons": "",
-    "nve_salt": "--steps 1000",
+    "nve_salt": "",
     "jax_md": "",
     "water_md": "--steps 2000 --equilibration 1000",
     "radius_projector": "--eager --points 10000 --edge 20",

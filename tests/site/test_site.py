@@ -103,8 +103,8 @@ def test_search(address: str, browser: webdriver.Chrome) -> None:
     wide(browser, 1280)
     for words, found in (("particle_mesh_ewald", "sums-of-charges"), ("slab energy", "slabs-and-wires")):
         browser.get(f"{address}/search.html?q={words}")
-        results = WebDriverWait(browser, 20).until(lambda b: b.find_elements(By.CSS_SELECTOR, "#search-results li a"))
-        assert any(found in (result.get_attribute("href") or "") for result in results), words
+        link = (By.CSS_SELECTOR, f"#search-results li a[href*='{found}']")
+        WebDriverWait(browser, 20).until(lambda b, link=link: b.find_elements(*link), f"{words}: no {found}")
 
 
 def test_themes(address: str, browser: webdriver.Chrome) -> None:
