@@ -60,9 +60,10 @@ class Links(HTMLParser):
 
 
 def test_links(site: Path) -> None:
-    """Every link within the site leads to a page, and to an anchor that is there."""
+    """Every link within the site leads to a page and an anchor, and two of them anywhere from the first page."""
     read = {page: Links((site / page).read_text(encoding="utf-8")) for page in pages(site)}
     dead, checked = [], 0
+    leads: dict[str, set[str]] = {page: set() for page in read}
     for page, here in read.items():
         for link in here.links:
             path, _, anchor = link.partition("#")
@@ -72,9 +73,13 @@ def test_links(site: Path) -> None:
             name = file.relative_to(site).as_posix() if file.is_relative_to(site) else ""
             there = file.is_file() and (not anchor or name not in read or unquote(anchor) in read[name].anchors)
             checked += 1
+            leads[page] |= {name} & read.keys()
             dead += [] if there else [f"{page}: {link}"]
     print(f"{checked} links of {len(read)} pages")
     assert not dead
+    first = {"docs/index.html"}.union(leads["docs/index.html"])
+    second = first.union(*(leads[page] for page in first))
+    assert second >= read.keys() - {"index.html", "search.html", "genindex.html"}, "more than two clicks away"
 
 
 @pytest.mark.parametrize("width", [380, 1280])
