@@ -485,4 +485,9 @@ fn what_does_not_fit_is_refused() {
         error.contains("`mesh`: expected whole meshes, as waves are those of all nodes, got windows"),
         "{error}"
     );
+    let waves = Mesh::of_waves(SIZES, 4, 2..5).unwrap();
+    assert_eq!((waves.waves(), waves.waves_of(0)), (3 * 7 * 5, 0..105));
+    assert!(call(&waves).contains("got waves of planes"), "{}", call(&waves));
+    let error = Mesh::of_waves(SIZES, 4, 2..7).unwrap_err().to_string();
+    assert_eq!(error, "`mesh`: expected planes of the 6 along its first axis, got 2..7");
 }

@@ -1,4 +1,4 @@
-//! Real Fourier transforms on the lanes of every instruction set, beside sums of plane waves in f64.
+//! Fourier transforms on the lanes of every instruction set, beside sums of plane waves in f64.
 
 use madelung_core::array::{Array, DType};
 use madelung_core::backend::pool::{Pool, Serial, Threads};
@@ -254,4 +254,50 @@ fn spectra_decay_below_the_normal_numbers() {
         let [_, _, back] = both(&Context::new(&cpu), &of_size(mesh, 1), Waves::All, &x, &spectrum);
         close(&back, &exact, tolerance(DType::F32, nodes), &format!("{isa:?}"));
     }
+}
+
+#[test]
+fn complex_lines_are_plane_waves() {
+    // Fewer columns than lanes, as many and more; one line, prime lengths, and none at all.
+    for sizes in [[3, 12, 5], [1, 7, 16], [2, 30, 37], [4, 1, 3], [1, 11, 1], [0, 5, 6], [2, 5, 0]] {
+        let [planes, len, columns] = sizes;
+        let numbers: usize = sizes.iter().product();
+        let given = reals(2 * numbers);
+        let (re, im) = given.split_at(numbers);
+        for (dtype, inverse) in DTYPES.into_iter().flat_map(|dtype| [(dtype, false), (dtype, true)]) {
+            let parts = [re, im].map(|part| array(dtype, &[numbers], part));
+            let [x, y] = parts.each_ref().map(|part| part.to_f64().unwrap());
+            let mut exact = [vec![0.0; numbers], vec![0.0; numbers]];
+            let sign = if inverse { 1.0 } else { -1.0 };
+            for line in 0..planes * columns {
+                let at = |n: usize| (line / columns * len + n) * columns + line % columns;
+                let of_line = (0..len).map(|n| [x[at(n)], y[at(n)]]).collect();
+                for (n, [re, im]) in plane_waves([1, 1, len], of_line, sign).into_iter().enumerate() {
+                    [exact[0][at(n)], exact[1][at(n)]] = [re, im];
+                }
+            }
+            let of = |context: &Context<'_>| {
+                let [mut re, mut im] = parts.each_ref().map(|part| part.try_clone().unwrap());
+                context.complex_fft(sizes, inverse, [&mut re, &mut im]).unwrap();
+                [re, im]
+            };
+            for isa in Isa::available() {
+                let cpu = Cpu::at_most(*isa);
+                let alone = of(&Context::new(&cpu).with_pool(&Serial));
+                for (found, exact) in alone.iter().zip(&exact) {
+                    let what = format!("{sizes:?} {dtype} {isa:?} {inverse}");
+                    close(found, exact, tolerance(dtype, 2 * len), &what);
+                }
+                let together = of(&Context::new(&cpu).with_pool(&*TWO));
+                assert!(alone.iter().zip(&together).all(|(a, b)| a.equals(b).unwrap()));
+            }
+        }
+    }
+    let cpu = Cpu::new();
+    let [mut few, mut right] = [5, 6].map(|n| Array::zeros(DType::F64, &[n]));
+    let error = Context::new(&cpu).complex_fft([1, 2, 3], false, [&mut right, &mut few]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`spectrum`: expected [1, 2, 3] elements of float64, got 5 elements of float64"
+    );
 }
