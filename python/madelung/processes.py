@@ -15,6 +15,7 @@ processes. All call the sum, with the same cell and options; an error in one is 
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
@@ -81,12 +82,20 @@ class JaxProcesses:
 
         self.rank, self.ranks = jax.process_index(), jax.process_count()
         devices = [next(d for d in jax.devices() if d.process_index == p) for p in range(self.ranks)]
-        self.mesh = jax.sharding.Mesh(devices, "process")
+        spread = jax.sharding.PartitionSpec("process")
+        mesh = jax.sharding.Mesh(devices, "process")
+        self.sharding = jax.sharding.NamedSharding(mesh, spread)
+
+        def of_part(part: Any) -> Any:
+            return jax.lax.all_to_all(part, "process", 0, 0, tiled=True)
+
+        self.exchanged = jax.jit(jax.shard_map(of_part, mesh=mesh, in_specs=spread, out_specs=spread))
 
     def all_to_all(self, send: np.ndarray, sent: Sequence[int], received: Sequence[int]) -> np.ndarray:
-        # Parts of one length, that of the longest of all; a number goes as two integers, whatever the precision of JAX.
+        # Parts of one length, a power of two from that of the longest on, so that few lengths are compiled. A number
+        # goes as two integers, whatever the precision of JAX.
         longest = int(self._exchanged(np.full((self.ranks, 1), max(sent), np.int32)).max())
-        parts = np.zeros((self.ranks, longest))
+        parts = np.zeros((self.ranks, 1 << max(longest - 1, 0).bit_length()))
         for part, own in zip(parts, np.split(send, np.cumsum(sent)[:-1])):
             part[: len(own)] = own
         found = self._exchanged(parts.view(np.int32)).view(np.float64)
@@ -95,15 +104,8 @@ class JaxProcesses:
     def _exchanged(self, parts: np.ndarray) -> np.ndarray:
         import jax
 
-        spread = jax.sharding.PartitionSpec("process")
-        sharding = jax.sharding.NamedSharding(self.mesh, spread)
-        whole = jax.make_array_from_process_local_data(sharding, parts)
-
-        def of_part(part: Any) -> Any:
-            return jax.lax.all_to_all(part, "process", 0, 0, tiled=True)
-
-        found = jax.jit(jax.shard_map(of_part, mesh=self.mesh, in_specs=spread, out_specs=spread))(whole)
-        return np.array(found.addressable_shards[0].data)
+        whole = jax.make_array_from_process_local_data(self.sharding, parts)
+        return np.array(self.exchanged(whole).addressable_shards[0].data)
 
 
 def particle_mesh_ewald(
@@ -143,36 +145,64 @@ def particle_mesh_ewald(
         compute_virial: This process' share (3, 3) of the virial −∂E/∂ε, last.
 
     Returns:
-        The energies and what else is asked for, float64. With tensors of PyTorch a share of the energy is in the graph:
-        its gradients by own positions and charges are those of the energy of all processes. Energies of atoms and the
-        other results are in no graph, nor is what arrays of JAX give, which are values outside of `jit`.
+        The energies and what else is asked for, float64 (in JAX as far as it has that). With tensors of PyTorch a share
+        of the energy is in the graph: its gradients by own positions and charges are those of the energy of all
+        processes. Energies of atoms and the other results are in no graph, nor is what arrays of JAX give, which are
+        values outside of `jit`.
     """
-    given = (alpha, cutoff, None if mesh_dimensions is None else list(mesh_dimensions), spline_order)
     wanted = [compute_forces, compute_charge_gradients, compute_virial]
-    if energy_reduction not in ("atom", "system"):
-        check.refuse("energy_reduction", '"atom" or "system"', repr(energy_reduction))
-    per_atom = energy_reduction == "atom"
+    parameters = {
+        "alpha": alpha,
+        "cutoff": cutoff,
+        "mesh_dimensions": mesh_dimensions,
+        "spline_order": spline_order,
+        "accuracy": accuracy,
+        "prefactor": prefactor,
+    }
 
     def summed(arrays: Callable[[], Sequence[Any]], wanted: Sequence[bool]) -> list[np.ndarray | None]:
         try:
+            if energy_reduction not in ("atom", "system"):
+                check.refuse("energy_reduction", '"atom" or "system"', repr(energy_reduction))
             r, q, h = arrays()
             r = check.reals("positions", r, ("N", 3)).astype(np.float64)
             q = check.reals("charges", q, (len(r),)).astype(np.float64)
             h = check.reals("cell", h, (3, 3)).astype(np.float64)
+            numbers = {name: _number(name, x) for name, x in parameters.items()}
         except Exception:
             # The others wait for this process, or its word that it has an error.
-            _native.ewald_of_domain(exchange, None, given, accuracy, prefactor, [per_atom, *wanted])
+            _native.withdraw_from_domain(exchange)
             raise
-        *found, virial = _native.ewald_of_domain(exchange, (r, q, h), given, accuracy, prefactor, [per_atom, *wanted])
+        *found, virial = _native.ewald_of_domain(exchange, r, q, h, numbers, [energy_reduction == "atom", *wanted])
         return [*found, None if virial is None else virial[0]]
 
     torch, jax = (sys.modules.get(name) for name in ("torch", "jax"))
     if torch is not None and isinstance(positions, torch.Tensor):
         from madelung.torch._processes import of_tensors
 
-        return of_tensors(summed, positions, charges, cell, wanted, per_atom)
-    found = summed(lambda: [np.asarray(x) for x in (positions, charges, cell)], wanted)
+        fixed = {"cell": cell, **parameters}
+        return of_tensors(summed, positions, charges, fixed, wanted, energy_reduction == "atom")
+    found = summed(lambda: (positions, charges, cell), wanted)
     results = [x for x in found if x is not None]
     if jax is not None and isinstance(positions, jax.Array):
         return tuple(jax.numpy.asarray(x) for x in results)
     return tuple(results)
+
+
+def _number(name: str, x: Any) -> Any:
+    """A parameter, or None, as the compiled part takes it."""
+    if x is None:
+        return None
+    if name == "mesh_dimensions":
+        nodes = [operator.index(n) for n in x] if isinstance(x, Sequence | np.ndarray) else []
+        if len(nodes) != 3 or min(nodes) < 1:
+            check.refuse(name, "three numbers of nodes above 0", repr(x))
+        return nodes
+    if name == "spline_order":
+        if operator.index(x) < 1:
+            check.refuse(name, "a number above 0", repr(x))
+        return operator.index(x)
+    number = float(x)
+    if name != "prefactor" and not 0.0 < number < np.inf:
+        check.refuse(name, "a finite number above zero", repr(x))
+    return number

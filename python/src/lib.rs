@@ -70,7 +70,7 @@ mod _native {
         sum_numbers, sum_plan,
     };
     #[pymodule_export]
-    use super::processes::ewald_of_domain;
+    use super::processes::{ewald_of_domain, withdraw_from_domain};
     #[pymodule_export]
     use super::straight::{InGraph, Straight};
     #[pymodule_export]

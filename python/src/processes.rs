@@ -8,6 +8,7 @@ use madelung::electrostatics::domains::{Exchange, particle_mesh_ewald_of_domain,
 use madelung::{Error, Options, PrescribedMesh, Reduction, System, cpu};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::sync::Mutex;
 
 /// Messages by a method of a Python object, which is called with the interpreter's lock; an exception of it is kept.
@@ -48,59 +49,78 @@ impl Exchange for Messages {
         });
         found.map_err(|raised: PyErr| {
             let text = raised.to_string();
-            *self.raised.lock().expect("no panic holds it") = Some(raised);
+            self.raised.lock().expect("no panic holds it").get_or_insert(raised);
             Error::argument("exchange", "messages that arrive", text)
         })
     }
 }
 
+impl Messages {
+    fn new(exchange: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let [rank, ranks]: [i64; 2] =
+            [exchange.getattr("rank")?.extract()?, exchange.getattr("ranks")?.extract()?];
+        if !(0 <= rank && rank < ranks) {
+            let got = format!("{rank} of {ranks}");
+            return Err(exception(Error::argument("rank", "a process from 0 to below their number", got)));
+        }
+        let (rank, ranks) = (rank as usize, ranks as usize);
+        Ok(Self { of: exchange.clone().unbind(), rank, ranks, raised: Mutex::new(None) })
+    }
+
+    /// The result of a call without the interpreter's lock, or what the object has raised.
+    fn compute<T: Send>(
+        self,
+        py: Python<'_>,
+        work: impl FnOnce(&Self) -> madelung::Result<T> + Send,
+    ) -> PyResult<T> {
+        let found = compute(py, || work(&self));
+        self.raised.into_inner().expect("no panic holds it").map_or(found, Err)
+    }
+}
+
 /// Energies, forces, charge gradients and virial of a process' own atoms, those that are asked for: see
-/// `particle_mesh_ewald_of_domain`. Without `system` this process has an error of its own, which the others are told.
+/// `particle_mesh_ewald_of_domain`.
 #[pyfunction]
 pub(crate) fn ewald_of_domain<'py>(
     py: Python<'py>,
     exchange: &Bound<'py, PyAny>,
-    system: Option<(PyReadonlyArray2<'py, f64>, PyReadonlyArray1<'py, f64>, PyReadonlyArray2<'py, f64>)>,
-    given: (Option<f64>, Option<f64>, Option<[usize; 3]>, Option<usize>),
-    accuracy: Option<f64>,
-    prefactor: f64,
+    positions: PyReadonlyArray2<'py, f64>,
+    charges: PyReadonlyArray1<'py, f64>,
+    cell: PyReadonlyArray2<'py, f64>,
+    parameters: &Bound<'py, PyDict>,
     wanted: [bool; 4],
 ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
-    let messages = Messages {
-        of: exchange.clone().unbind(),
-        rank: exchange.getattr("rank")?.extract()?,
-        ranks: exchange.getattr("ranks")?.extract()?,
-        raised: Mutex::new(None),
+    let messages = Messages::new(exchange)?;
+    let of = |name: &str| parameters.as_any().get_item(name);
+    let given = PrescribedMesh {
+        alpha: of("alpha")?.extract()?,
+        cutoff: of("cutoff")?.extract()?,
+        mesh_dimensions: of("mesh_dimensions")?.extract()?,
+        spline_order: of("spline_order")?.extract()?,
     };
+    let accuracy = of("accuracy")?.extract()?;
     let [per_atom, compute_forces, compute_charge_gradients, compute_virial] = wanted;
-    let (alpha, cutoff, mesh_dimensions, spline_order) = given;
-    let given = PrescribedMesh { alpha, cutoff, mesh_dimensions, spline_order };
     let options = Options {
-        prefactor,
+        prefactor: of("prefactor")?.extract()?,
         energy_reduction: if per_atom { Reduction::Atom } else { Reduction::System },
         compute_forces,
         compute_charge_gradients,
         compute_virial,
     };
-    let arrays = match &system {
-        None => None,
-        Some((positions, charges, cell)) => Some((triples(positions)?, elements(charges)?, triples(cell)?)),
-    };
-    let found = compute(py, || {
-        let Some((positions, charges, cell)) = arrays else {
-            return withdraw(&messages).map(|()| None);
-        };
+    let (positions, charges, cell) = (triples(&positions)?, elements(&charges)?, triples(&cell)?);
+    let found = messages.compute(py, |messages| {
         let made = Batch::single(positions.len())
             .and_then(|batch| System::new(positions.into(), View::from(charges), cell.into(), batch));
-        let system = made.or_else(|error| withdraw(&messages).and(Err(error)))?;
-        let context = cpu::context();
-        particle_mesh_ewald_of_domain(&context, &messages, &system, given, accuracy, &options).map(Some)
-    });
-    if let Some(raised) = messages.raised.into_inner().expect("no panic holds it") {
-        return Err(raised);
-    }
-    let Some(found) = found? else { return Ok(vec![]) };
+        let system = made.or_else(|error| withdraw(messages).and(Err(error)))?;
+        particle_mesh_ewald_of_domain(&cpu::context(), messages, &system, given, accuracy, &options)
+    })?;
     let arrays: [Option<Array>; 4] =
         [Some(found.energies), found.forces, found.charge_gradients, found.virial];
     arrays.into_iter().map(|array| array.map(|array| given_any(py, array)).transpose()).collect()
+}
+
+/// Tells the other processes of a sum that this one has an error.
+#[pyfunction]
+pub(crate) fn withdraw_from_domain(py: Python<'_>, exchange: &Bound<'_, PyAny>) -> PyResult<()> {
+    Messages::new(exchange)?.compute(py, |messages| withdraw(messages))
 }

@@ -99,6 +99,32 @@ def test_beside_the_mesh_of_lammps(tmp_path: Path) -> None:
     assert np.sqrt(((forces - wanted) ** 2).sum(1).mean()) < 2e-6 * METAL
 
 
+def test_a_box_that_changes(tmp_path: Path) -> None:
+    """Parameters stay as a barostat or `change_box` changes the box; charges may come after the first run."""
+    positions, charges, cell = rock_salt(4, 0.2)
+    write_data(tmp_path, positions, charges, cell)
+    keys = {"mesh_dimensions": (30, 32, 36), "spline_order": 5, "accuracy": None, "prefactor": METAL}
+    text = WHOLE.format(before="", accuracy=1e-6, modify=GIVEN)
+    changed = text + "run 0\nchange_box all x scale 1.02 z scale 0.97 remap\n"
+    (energy, *_), _, forces = results(tmp_path, changed, 2)
+    # About the middle of the box.
+    scale, middle = np.diag([1.02, 1.0, 0.97]), cell.sum(0) / 2
+    wanted = particle_mesh_ewald(
+        (positions - middle) @ scale + middle, charges, cell @ scale, 0.35, cutoff=9.0, compute_forces=True, **keys
+    )
+    assert energy == pytest.approx(float(wanted[0].sum()), rel=1e-12)
+    np.testing.assert_allclose(forces, wanted[1], rtol=0.0, atol=1e-11)
+    barostat = "fix 1 all npt temp 300 300 0.1 iso 0 0 1\ntimestep 0.0005\nrun 20\n"
+    said = lammps(tmp_path, text + barostat, 3)
+    assert "Loop time" in said and "ERROR" not in said, said
+    neutral = text.replace(GIVEN, "") + (
+        "set type 1*2 charge 0.0\nrun 0\nset type 1 charge 1.0\nset type 2 charge -1.0\n"
+    )
+    (energy, *_), _, _ = results(tmp_path, neutral, 2)
+    exact = float(ewald_summation(positions, charges, cell, accuracy=1e-10, prefactor=METAL).sum())
+    assert energy == pytest.approx(exact, rel=1e-5)
+
+
 def test_processes_without_atoms(tmp_path: Path) -> None:
     """Two charges in the corner of a long box, on four processes of which three have none."""
     text = WHOLE.format(

@@ -83,18 +83,49 @@ def test_words_of_errors() -> None:
         def all_to_all(self, send: np.ndarray, sent: list[int], received: list[int]) -> np.ndarray:
             return send[1:]
 
+    class Odd(Alone):
+        rank = 1
+
+    with pytest.raises(ValueError, match="`rank`: expected a process from 0 to below their number, got 1 of 1"):
+        particle_mesh_ewald(Odd(), positions, charges, cell)
+    with pytest.raises(ValueError, match="`positions`: expected atoms within 1e6 cells of the origin"):
+        particle_mesh_ewald(Alone(), positions + 1e9, charges, cell)
+    for name, bad in (("mesh_dimensions", 20), ("mesh_dimensions", (8, 8)), ("spline_order", 0), ("alpha", -1.0)):
+        with pytest.raises(ValueError, match=f"`{name}`: expected"):
+            particle_mesh_ewald(Alone(), positions, charges, cell, **{name: bad})
     with pytest.raises(ConnectionError, match="no word from process 1"):
         particle_mesh_ewald(Broken(), positions, charges, cell)
     with pytest.raises(ValueError, match=r"`all_to_all`: expected \d+ numbers, got \d+"):
         particle_mesh_ewald(Short(), positions, charges, cell)
     with pytest.raises(ValueError, match=r"`charges`: expected shape \(64,\), got \(63,\)"):
         particle_mesh_ewald(Alone(), positions, charges[1:], cell)
-    with pytest.raises(ValueError, match="`positions`: expected finite numbers, got nan"):
+    with pytest.raises(ValueError, match="`positions`: expected finite numbers, got NaN"):
         particle_mesh_ewald(Alone(), positions * np.nan, charges, cell)
     with pytest.raises(ValueError, match="`cell`"):
         particle_mesh_ewald(Alone(), positions, charges, 0.0 * cell)
     with pytest.raises(ValueError, match='`energy_reduction`: expected "atom" or "system"'):
         particle_mesh_ewald(Alone(), positions, charges, cell, energy_reduction="sum")
+
+
+def test_tensors_of_one_process() -> None:
+    torch = pytest.importorskip("torch")
+    positions, charges, cell = system()
+    r = torch.from_numpy(positions).requires_grad_()
+    (expected,) = particle_mesh_ewald(Alone(), positions, charges, cell, ALPHA, **GIVEN)
+    # Lists keep their digits beside tensors.
+    (energy,) = particle_mesh_ewald(Alone(), r, charges.tolist(), cell.tolist(), ALPHA, **GIVEN)
+    assert energy.detach().numpy() == expected
+    (gradient,) = torch.autograd.grad(energy.sum(), r)
+    _, forces = of_one(positions, charges, cell, ALPHA, accuracy=None, **GIVEN, compute_forces=True)
+    np.testing.assert_allclose(-gradient.numpy(), forces, rtol=0.0, atol=1e-12 * np.abs(forces).max())
+    # Gradients have the dtype of their tensors.
+    narrow = [torch.tensor(x, dtype=torch.float32).requires_grad_() for x in (positions, charges)]
+    (energy,) = particle_mesh_ewald(Alone(), *narrow, cell, ALPHA, **GIVEN)
+    by = torch.autograd.grad(energy.sum(), narrow)
+    assert energy.dtype == torch.float64 and all(x.dtype == torch.float32 for x in by)
+    np.testing.assert_allclose(-by[0].numpy(), forces, rtol=0.0, atol=1e-4 * np.abs(forces).max())
+    with pytest.raises(NotImplementedError, match="`alpha`: expected no tensor with requires_grad"):
+        particle_mesh_ewald(Alone(), r, charges, cell, torch.tensor(ALPHA, requires_grad=True), **GIVEN)
 
 
 def of_process(rank: int, ranks: int, folder: Path) -> None:
@@ -122,6 +153,10 @@ def of_process(rank: int, ranks: int, folder: Path) -> None:
     try:
         particle_mesh_ewald(exchange, r, q, cell.clone().requires_grad_(rank == 0), ALPHA, **GIVEN)
     except (NotImplementedError, ValueError) as error:
+        words += "\n" + str(error)
+    try:
+        particle_mesh_ewald(exchange, r, q, cell, ALPHA, mesh_dimensions=20 if rank == 0 else (20, 20, 20))
+    except ValueError as error:
         words += "\n" + str(error)
     np.savez(folder / f"{rank}.npz", *(x.numpy() for x in found), gradient=r.grad.numpy(), words=words)
     dist.destroy_process_group()
@@ -152,10 +187,11 @@ def test_processes_of_torch(tmp_path: Path, ranks: int) -> None:
         words = str(file["words"]).split("\n")
         if rank == 0:
             assert words[0] == "`charges`: expected finite numbers, got NaN"
-            assert words[1].startswith("`cell`: expected a cell without gradients")
+            assert words[1].startswith("`cell`: expected no tensor with requires_grad")
+            assert words[2] == "`mesh_dimensions`: expected three numbers of nodes above 0, got 20"
         else:
             same = "`exchange`: expected the same cell, mesh and options in all processes, got an error in process 0"
-            assert words == [same, same]
+            assert words == [same] * 3
 
 
 JAX = """

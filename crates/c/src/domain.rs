@@ -82,17 +82,18 @@ pub unsafe extern "C" fn madelung_mesh_of_domain(
 ) -> i32 {
     status(|| {
         // SAFETY: the caller's promise.
-        let (context, exchange) = unsafe { (context_of(context)?, of_size("exchange", exchange)?) };
-        // SAFETY: the caller's promise.
-        let (sum, results) = unsafe { (of_size("sum", sum)?, of_size("results", results)?) };
-        let exchange = Processes::new(exchange)?;
+        let exchange = Processes::new(unsafe { of_size("exchange", exchange) }?)?;
         let prepared = || -> Result<_> {
             // SAFETY: the caller's promise.
-            let system = unsafe { of_size("system", system)?.system() }?;
-            Ok((system, sum.on_mesh()?))
+            let (context, sum) = unsafe { (context_of(context)?, of_size("sum", sum)?) };
+            // SAFETY: the caller's promise.
+            let (results, system) = unsafe { (of_size("results", results)?, of_size("system", system)?) };
+            // SAFETY: the caller's promise.
+            Ok((context, sum, results, unsafe { system.system() }?, sum.on_mesh()?))
         };
         // The others wait for this process, or its word that it has an error.
-        let (system, given) = prepared().or_else(|error| withdraw(&exchange).and(Err(error)))?;
+        let (context, sum, results, system, given) =
+            prepared().or_else(|error| withdraw(&exchange).and(Err(error)))?;
         let energy_reduction = if results.energies.is_null() { Reduction::System } else { Reduction::Atom };
         let options = Options { energy_reduction, ..results.options(sum.prefactor) };
         let mesh = given.mesh_dimensions.map_or([0; 3], |each| each[0]);

@@ -36,7 +36,7 @@ static int32_t failing(void *data, const double *send, const int64_t *sent, doub
 }
 
 struct process {
-    int rank, has_cell;
+    int rank, has_cell, has_results;
     int32_t status;
     double energy, energies[ATOMS], forces[3 * ATOMS], potentials[ATOMS], virial[9];
     char words[200];
@@ -85,7 +85,7 @@ static void *share(void *of)
     results.forces = process->forces;
     results.charge_gradients = process->potentials;
     results.virial = process->virial;
-    process->status = madelung_mesh_of_domain(context, &exchange, &system, &sum, &results);
+    process->status = madelung_mesh_of_domain(context, &exchange, &system, &sum, process->has_results ? &results : NULL);
     strncpy(process->words, madelung_last_error(), sizeof process->words - 1);
     madelung_context_free(context);
     return NULL;
@@ -109,7 +109,7 @@ int main(void)
     static double forces[3 * ATOMS], potentials[ATOMS], energies[ATOMS];
     const char *in_other = "`exchange`: expected the same cell, mesh and options in all processes, got an error in process 1";
     double energy, virial[9];
-    int n, p, rank = 0;
+    int n, p, k, rank = 0;
     const int half = ATOMS / 2;
     madelung_context *context = NULL;
     madelung_list *list = NULL;
@@ -139,7 +139,7 @@ int main(void)
     results.adds = 0;
 
     for (p = 0; p < RANKS; ++p)
-        processes[p].has_cell = 1;
+        processes[p].has_cell = processes[p].has_results = 1;
     together(processes);
     for (p = 0; p < RANKS; ++p)
         expect(!processes[p].status, processes[p].words);
@@ -148,7 +148,8 @@ int main(void)
         for (n = 0; n < half; ++n) {
             near(processes[p].energies[n], energies[half * p + n], 1e-12, "an energy");
             near(processes[p].potentials[n], potentials[half * p + n], 1e-12, "a potential");
-            near(processes[p].forces[3 * n + 1], forces[3 * (half * p + n) + 1], 1e-12, "a force");
+            for (k = 0; k < 3; ++k)
+                near(processes[p].forces[3 * n + k], forces[3 * (half * p + n) + k], 1e-12, "a force");
         }
     for (n = 0; n < 9; ++n)
         near(processes[0].virial[n] + processes[1].virial[n], virial[n], 1e-11, "the virial of both");
@@ -163,6 +164,12 @@ int main(void)
     together(processes);
     expect(processes[0].status == MADELUNG_ARGUMENT && !strcmp(processes[0].words, in_other), processes[0].words);
     expect(!strncmp(processes[1].words, "`system`: expected one system", 29), processes[1].words);
+
+    processes[1].has_cell = 1;
+    processes[1].has_results = 0;
+    together(processes);
+    expect(processes[0].status == MADELUNG_ARGUMENT && !strcmp(processes[0].words, in_other), processes[0].words);
+    expect(!strncmp(processes[1].words, "`results`: expected", 19), processes[1].words);
 
     exchange.all_to_all = failing;
     expect(madelung_mesh_of_domain(context, &exchange, &system, &sum, &results) == MADELUNG_ARGUMENT, "messages that fail");

@@ -10,8 +10,11 @@
 #include "madelung.h"
 #include "pair.h"
 
+#include <algorithm>
 #include <climits>
 #include <cmath>
+#include <cstring>
+#include <string>
 #include <vector>
 
 using namespace LAMMPS_NS;
@@ -70,10 +73,12 @@ class KSpacePme : public KSpace {
     sum.spline_order = order;
     if (gewaldflag && gridflag) {
       if (order == 0) sum.spline_order = 5;
-    } else if (natoms_original > 0 && qsqsum > 0.0) {
-      // LAMMPS' accuracy is a force; the library's has the force of a mean charge at a mean distance for its unit.
+    } else if (natoms_original > 0) {
+      // LAMMPS' accuracy is a force; the library's has the force of a mean charge at a mean distance for its unit, and has to
+      // be below 1. Charges that are not there yet count as those of one unit.
       const double volume = domain->xprd * domain->yprd * domain->zprd, atoms = static_cast<double>(natoms_original);
-      sum.accuracy = accuracy / (qqrd2e * qsqsum / atoms / std::pow(volume / atoms, 2.0 / 3.0));
+      const double squares = qsqsum > 0.0 ? qsqsum : atoms;
+      sum.accuracy = std::min(accuracy / (qqrd2e * squares / atoms / std::pow(volume / atoms, 2.0 / 3.0)), 0.5);
       double cell[9];
       fill(cell);
       check(madelung_choose_mesh(natoms_original, cell, &sum));
@@ -100,6 +105,8 @@ class KSpacePme : public KSpace {
 
     double cell[9], found[10] = {};
     fill(cell);
+    // Barostats change the box of each process by itself, and processors may differ in the last bit.
+    MPI_Bcast(cell, 9, MPI_DOUBLE, 0, world);
     madelung_exchange exchange = {};
     exchange.size = sizeof exchange;
     exchange.rank = comm->me;
@@ -130,10 +137,21 @@ class KSpacePme : public KSpace {
   }
 
  private:
-  // Ends the run with the library's words where a call failed.
+  // Ends the run with the library's words where a call failed. Wrong arguments are an error of all processes, in the words of
+  // the first one that was given them.
   void check(int32_t status) const
   {
-    if (status != MADELUNG_OK) error->one(FLERR, "{}", madelung_last_error());
+    if (status == MADELUNG_OK) return;
+    const std::string words = madelung_last_error();
+    const auto is_of = [&](const char *name) { return words.compare(0, std::strlen(name), name) == 0; };
+    if (status != MADELUNG_ARGUMENT || is_of("`all_to_all`")) error->one(FLERR, "{}", words);
+    const int own = is_of("`exchange`") ? comm->nprocs : comm->me;
+    int first;
+    MPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, world);
+    char all[512] = {};
+    words.copy(all, sizeof all - 1);
+    MPI_Bcast(all, sizeof all, MPI_CHAR, first < comm->nprocs ? first : 0, world);
+    error->all(FLERR, "{}", all);
   }
 
   // The lattice vectors.

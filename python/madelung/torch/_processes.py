@@ -26,21 +26,31 @@ class _Share(torch.autograd.Function):
 
 
 def of_tensors(
-    summed: _Summed, positions: torch.Tensor, charges: Any, cell: Any, wanted: Sequence[bool], per_atom: bool
+    summed: _Summed,
+    positions: torch.Tensor,
+    charges: Any,
+    fixed: dict[str, Any],
+    wanted: Sequence[bool],
+    per_atom: bool,
 ) -> tuple[Any, ...]:
-    """The results of a process, the share of the energy in the graph of its positions and charges."""
-    r, q, h = (x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in (positions, charges, cell))
+    """The results of a process, the share of the energy in the graph of its positions and charges, not of what is
+    `fixed`, the cell and parameters."""
     # The same in all processes, also in those without atoms, whose tensors may be in no graph.
     is_in_graph = torch.is_grad_enabled() and not per_atom
 
-    def arrays() -> list[np.ndarray]:
-        if is_in_graph and h.requires_grad:
-            words = "a cell without gradients: `compute_virial` has those of a sum of several processes"
-            raise NotImplementedError(f"`cell`: expected {words}, got one with requires_grad")
-        return [x.detach().cpu().numpy() for x in (r, q, h)]
+    def arrays() -> list[Any]:
+        for name, x in fixed.items():
+            if is_in_graph and getattr(x, "requires_grad", False):
+                words = (
+                    "no tensor with requires_grad; a sum of several processes has gradients by positions and charges"
+                )
+                raise NotImplementedError(f"`{name}`: expected {words}, and a virial")
+        given = (positions, charges, fixed["cell"])
+        return [x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else x for x in given]
 
     found = summed(arrays, [wanted[0] or is_in_graph, wanted[1] or is_in_graph, wanted[2]])
-    energy, *others = (None if x is None else torch.from_numpy(x).to(r.device) for x in found)
-    if is_in_graph and (r.requires_grad or q.requires_grad):
-        energy = _Share.apply(energy, (-others[0].to(r.dtype), others[1].to(q.dtype)), r, q)
+    energy, *others = (None if x is None else torch.from_numpy(x).to(positions.device) for x in found)
+    of = [x if isinstance(x, torch.Tensor) else positions.detach() for x in (positions, charges)]
+    if is_in_graph and any(x.requires_grad for x in of):
+        energy = _Share.apply(energy, (-others[0].to(of[0]), others[1].to(of[1])), *of)
     return (energy, *(x for x, is_wanted in zip(others, wanted) if is_wanted))

@@ -53,26 +53,29 @@ pub(super) fn occupied(positions: &[[f64; 3]], cell: &Cell) -> [[f64; 3]; 2] {
 /// Numbers of a ghost: position, charge, its number in its process, and by how many lattice vectors it is an image there.
 const GHOST: usize = 8;
 
-/// Results of own atoms and ghosts.
-pub(super) struct OfPairs {
-    own: usize,
-    found: Energies,
+/// Own atoms, in the interval of their process, and ghosts behind them.
+pub(super) struct Ghosts {
+    positions: Vec<[f64; 3]>,
+    charges: Vec<f64>,
+    /// The process, the number there, and the image of each ghost.
+    ids: Vec<(usize, usize, [i32; 3])>,
     /// Own atoms that each process has as ghosts, and the ghosts of each process.
     sent: Vec<Vec<usize>>,
     received: Vec<usize>,
 }
 
+/// Results of own atoms and ghosts.
+pub(super) struct OfPairs {
+    own: usize,
+    found: Energies,
+    sent: Vec<Vec<usize>>,
+    received: Vec<usize>,
+}
+
 impl Domain<'_> {
-    /// The real-space part for α and a cutoff.
-    pub(super) fn of_pairs(
-        &self,
-        context: &Context<'_>,
-        exchange: &dyn Exchange,
-        shares: &[Share],
-        (alpha, cutoff): (f64, f64),
-        options: &Options,
-    ) -> Result<OfPairs> {
-        let (own, rows) = (self.charges.len(), self.cell.rows());
+    /// Atoms of all processes within a cutoff of where own atoms lie.
+    pub(super) fn ghosts(&self, exchange: &dyn Exchange, shares: &[Share], cutoff: f64) -> Result<Ghosts> {
+        let rows = self.cell.rows();
         // All own atoms in the interval of their process.
         let placed = self.positions.iter().map(|r| {
             let s = self.cell.fractional(*r);
@@ -101,28 +104,40 @@ impl Domain<'_> {
                 }
             }
         }
-        let counts = super::all_counts(exchange, &sent.iter().map(Vec::len).collect::<Vec<_>>())?;
+        let received = super::all_counts(exchange, &sent.iter().map(Vec::len).collect::<Vec<_>>())?;
         let lengths: Vec<usize> = sent.iter().map(|of| GHOST * of.len()).collect();
-        let expected: Vec<usize> = counts.iter().map(|n| GHOST * n).collect();
+        let expected: Vec<usize> = received.iter().map(|n| GHOST * n).collect();
         let mut ghosts = vec![0.0; expected.iter().sum()];
         exchange.all_to_all(&send, &lengths, &mut ghosts, &expected)?;
         let ghosts = ghosts.as_chunks::<GHOST>().0;
         let mut charges = self.charges.clone();
-        // The process, the number there, and the image of each ghost.
         let mut ids = Vec::with_capacity(ghosts.len());
-        let of = counts.iter().enumerate().flat_map(|(p, n)| std::iter::repeat_n(p, *n));
+        let of = received.iter().enumerate().flat_map(|(p, n)| std::iter::repeat_n(p, *n));
         for (process, [x, y, z, q, i, a, b, c]) in of.zip(ghosts) {
             positions.push([*x, *y, *z]);
             charges.push(*q);
             ids.push((process, *i as usize, [*a, *b, *c].map(|n| n as i32)));
         }
 
+        Ok(Ghosts { positions, charges, ids, sent, received })
+    }
+
+    /// The real-space part for α and a cutoff.
+    pub(super) fn of_pairs(
+        &self,
+        context: &Context<'_>,
+        rank: usize,
+        Ghosts { positions, charges, ids, sent, received }: Ghosts,
+        (alpha, cutoff): (f64, f64),
+        options: &Options,
+    ) -> Result<OfPairs> {
+        let own = self.charges.len();
         // Each pair is summed once, by one of the two processes that have it; integers say by which.
         let is_here = |i: usize, ghost: usize| {
             let (process, j, image) = ids[ghost];
             match process == rank {
                 true => (i, [0; 3]) < (j, image),
-                false => ((i + j) % 2 == 0) == (rank < process),
+                false => (i + j).is_multiple_of(2) == (rank < process),
             }
         };
         let n = charges.len();
@@ -154,7 +169,7 @@ impl Domain<'_> {
         )?;
         let options = Options { energy_reduction: Reduction::Atom, ..*options };
         let found = ewald_real_space(context, &open, &[alpha], &pairs, cutoff, &options)?;
-        Ok(OfPairs { own, found, sent, received: counts })
+        Ok(OfPairs { own, found, sent, received })
     }
 }
 

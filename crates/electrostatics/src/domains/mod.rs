@@ -17,7 +17,7 @@ use crate::parameters::DEFAULT_ACCURACY;
 use crate::system::System;
 use ghosts::occupied;
 use grid::Grid;
-use madelung_core::array::{Array, DType};
+use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::Context;
 use madelung_core::cell::Cell;
 use madelung_core::op::{Arg, Constraint, Cotangent, Evaluated, Op, OpBuilder, Request};
@@ -86,7 +86,7 @@ pub fn pme_reciprocal_space_of_domain(
         ..PrescribedMesh::default()
     };
     // Sizes and order are looked at there.
-    let domain = Mesh::new(mesh, spline_order, 1).and_then(|_| Domain::new(system, given, options));
+    let domain = Mesh::new(mesh, spline_order, 1).and_then(|_| Domain::new(context, system, given, options));
     let (domain, shares) = agreed(exchange, domain, given, None)?;
     domain.on_mesh(context, exchange, &shares, (alpha, mesh, spline_order), options)
 }
@@ -108,7 +108,7 @@ pub fn particle_mesh_ewald_of_domain(
     accuracy: Option<f64>,
     options: &Options,
 ) -> Result<Energies> {
-    let (domain, shares) = agreed(exchange, Domain::new(system, given, options), given, accuracy)?;
+    let (domain, shares) = agreed(exchange, Domain::new(context, system, given, options), given, accuracy)?;
     let atoms: usize = shares.iter().map(|share| share.atoms).sum();
     if atoms == 0 {
         return Ok(Energies::zeros(DType::F64, 0, 1, options));
@@ -117,7 +117,8 @@ pub fn particle_mesh_ewald_of_domain(
     let accuracy = accuracy.or(is_open.then_some(DEFAULT_ACCURACY));
     let p = estimate_pme_parameters(atoms, &domain.cell.rows(), accuracy, given)?;
     Mesh::new(p.mesh_dimensions, p.spline_order, 1)?;
-    let of_pairs = domain.of_pairs(context, exchange, &shares, (p.alpha, p.cutoff), options);
+    let ghosts = domain.ghosts(exchange, &shares, p.cutoff)?;
+    let of_pairs = domain.of_pairs(context, exchange.rank(), ghosts, (p.alpha, p.cutoff), options);
     for (rank, [is_good]) in exchanged(exchange, [f64::from(of_pairs.is_ok())])?.into_iter().enumerate() {
         if is_good == 0.0 && of_pairs.is_ok() {
             return Err(elsewhere(format!("an error in process {rank}")));
@@ -151,6 +152,9 @@ struct Share {
     charge: f64,
 }
 
+/// Cells between the origin and an atom, at most: farther away, places in the cell have lost too many digits.
+const FARTHEST: f64 = 1e6;
+
 /// Numbers of a share, and of the question that all processes are asked.
 const SHARE: usize = 9;
 const QUESTION: usize = 18;
@@ -166,10 +170,10 @@ fn agreed<'a>(
     if let Ok(domain) = &made {
         let Share { low, width, atoms, charge } = domain.share;
         let share = [low, width].concat().into_iter().chain([atoms as f64, charge]);
-        // None of the numbers that may be given is 0.
-        let numbers = [given.alpha, given.cutoff, accuracy].map(|x| x.unwrap_or(0.0));
-        let [k1, k2, k3] = given.mesh_dimensions.unwrap_or_default().map(|k| k as f64);
-        let order = given.spline_order.unwrap_or(0) as f64;
+        // None of the numbers that may be given is below zero.
+        let numbers = [given.alpha, given.cutoff, accuracy].map(|x| x.unwrap_or(-1.0));
+        let [k1, k2, k3] = given.mesh_dimensions.map_or([-1.0; 3], |mesh| mesh.map(|k| k as f64));
+        let order = given.spline_order.map_or(-1.0, |order| order as f64);
         let question = numbers.into_iter().chain([k1, k2, k3, order, domain.wanted, domain.prefactor]);
         let all = [1.0].into_iter().chain(share).chain(question).chain(domain.cell.rows().concat());
         words.iter_mut().zip(all).for_each(|(word, x)| *word = x);
@@ -226,7 +230,15 @@ struct Domain<'a> {
 }
 
 impl<'a> Domain<'a> {
-    fn new(system: &'a System<'a>, given: PrescribedMesh, options: &Options) -> Result<Self> {
+    fn new(
+        context: &Context<'_>,
+        system: &'a System<'a>,
+        given: PrescribedMesh,
+        options: &Options,
+    ) -> Result<Self> {
+        if context.backend.place() != Place::Host {
+            return Err(Error::argument("context", "one of the host", context.backend.name()));
+        }
         if system.systems() != 1 || system.pbc != [[true; 3]] {
             let got = format!("{} systems, {:?}", system.systems(), system.pbc.first());
             return Err(Error::argument("system", "one system that is periodic along all axes", got));
@@ -250,6 +262,11 @@ impl<'a> Domain<'a> {
             }
         }
         let (positions, cell) = (positions.as_chunks().0.to_vec(), Cell::from_rows(system.cells()[0])?);
+        let is_near = |r: &[f64; 3]| cell.fractional(*r).iter().all(|s| s.abs() <= FARTHEST);
+        if let Some(far) = positions.iter().find(|r| !is_near(r)) {
+            let expected = format!("atoms within {FARTHEST:e} cells of the origin");
+            return Err(Error::argument("positions", expected, format!("one at {far:?}")));
+        }
         let [low, width] = occupied(&positions, &cell);
         let wanted = [
             options.energy_reduction == Reduction::Atom,
