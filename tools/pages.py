@@ -48,10 +48,20 @@ CONTENTS = {
         "c",
         "tch",
         "machines",
+        "command-line",
     ],
     "docs/from.md": ["from/*"],
     "docs/reference.md": ["reference/*"],
-    "docs/project.md": ["conventions", "../README", "../CONTRIBUTING", "design", "house", "../CHANGELOG"],
+    "docs/project.md": [
+        "conventions",
+        "measured",
+        "examples",
+        "../README",
+        "../CONTRIBUTING",
+        "design",
+        "house",
+        "../CHANGELOG",
+    ],
     "docs/design.md": ["design/*"],
 }
 # Examples that the build runs, with their options where those of `make examples` take longer.
