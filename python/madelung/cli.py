@@ -1,4 +1,4 @@
-"""The command line: `madelung energy`, `madelung info`, `madelung check`."""
+"""The command line: `madelung energy`, `madelung choose`, `madelung info`, `madelung check`."""
 
 from __future__ import annotations
 
@@ -71,28 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         "lengths in angstrom). A file or a frame that fails is reported, and the others are computed; the exit status "
         "is 2 then.",
     )
-    energy.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    energy.add_argument(
-        "--charges",
-        type=_charges,
-        metavar="Na=1,Cl=-1",
-        help="charge of each element, in e; without it those in the file are taken: initial_charges or charges of "
-        "extended XYZ, _atom_site_charge of CIF, those of LAMMPS' data files and of PQR",
-    )
-    energy.add_argument("--label-column", metavar="NAME", help="per-atom labels that --charges names, for elements")
-    energy.add_argument("--charge-column", metavar="NAME", help="per-atom numbers of the file that are the charges")
-    energy.add_argument("--format", metavar="NAME", help="format of the files, by ASE's name (default: recognised)")
-    energy.add_argument(
-        "--frames",
-        default="-1",
-        metavar="INDEX",
-        help="frames of a file: 0, 3:10, ::2, : for all; -1, the last (default)",
-    )
-    energy.add_argument(
-        "--accuracy",
-        type=float,
-        help="target for the RMS force error, in units of q2_rms/(V/N)^(2/3) (default: 1e-6, 1e-5 in float32)",
-    )
+    _structures_of(energy)
     energy.add_argument("--alpha", type=float, help="splitting parameter, 1/angstrom (default: chosen)")
     energy.add_argument("--cutoff", type=float, help="radius of the real-space sum, angstrom (default: chosen)")
     energy.add_argument("--k-cutoff", type=float, help="radius of the reciprocal sum, rad/angstrom (default: chosen)")
@@ -107,7 +86,6 @@ def _parser() -> argparse.ArgumentParser:
         default="eV",
         help="of forces and stress: eV and angstrom, or e2/angstrom (the energy is shown in both)",
     )
-    energy.add_argument("--dtype", choices=("float64", "float32"), default="float64")
     energy.add_argument(
         "--known",
         type=Path,
@@ -131,11 +109,49 @@ def _parser() -> argparse.ArgumentParser:
     energy.add_argument("--overwrite", action="store_true", help="replace the file of --output if it is there")
     energy.set_defaults(run=_energy)
 
+    choose = commands.add_parser(
+        "choose",
+        help="which sum to take for structure files, with which parameters, and what it costs here",
+        description="Sums over waves and on a mesh, for one or three accuracies: their parameters, the expected error "
+        "of forces and the time of a call on this machine. The fastest of each accuracy is marked, and the exit "
+        "status is 2 where a file cannot be read.",
+    )
+    _structures_of(choose)
+    choose.add_argument("--json", action="store_true", help="one JSON object a line for each sum")
+    choose.set_defaults(run=_choose)
+
     info = commands.add_parser("info", help="version, processor features, threads, backends, ops")
     info.set_defaults(run=_info)
     check = commands.add_parser("check", help="verify this installation against known crystals")
     check.set_defaults(run=_check)
     return parser
+
+
+def _structures_of(command: argparse.ArgumentParser) -> None:
+    """Arguments of commands that read structures: files, charges, frames, accuracy and precision."""
+    command.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    command.add_argument(
+        "--charges",
+        type=_charges,
+        metavar="Na=1,Cl=-1",
+        help="charge of each element, in e; without it those in the file are taken: initial_charges or charges of "
+        "extended XYZ, _atom_site_charge of CIF, those of LAMMPS' data files and of PQR",
+    )
+    command.add_argument("--label-column", metavar="NAME", help="per-atom labels that --charges names, for elements")
+    command.add_argument("--charge-column", metavar="NAME", help="per-atom numbers of the file that are the charges")
+    command.add_argument("--format", metavar="NAME", help="format of the files, by ASE's name (default: recognised)")
+    command.add_argument(
+        "--frames",
+        default="-1",
+        metavar="INDEX",
+        help="frames of a file: 0, 3:10, ::2, : for all; -1, the last (default)",
+    )
+    command.add_argument(
+        "--accuracy",
+        type=float,
+        help="target for the RMS force error, in units of q2_rms/(V/N)^(2/3) (default: 1e-6, 1e-5 in float32)",
+    )
+    command.add_argument("--dtype", choices=("float64", "float32"), default="float64")
 
 
 def _charges(text: str) -> dict[str, float]:
@@ -483,6 +499,63 @@ def _known(file: Path, energy: float, given: Path | None) -> None:
             _line("Madelung constant", f"{found:.13g}   known {constant:.13g}   difference {found - constant:+.1e}")
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise Refusal(f"{source}: the entry of {file.name} is not as expected: {error!r}") from None
+
+
+def _choose(options: argparse.Namespace) -> int:
+    ase_io = _ase()
+    _check_charges(options)
+    failed = 0
+    for file in options.files:
+        try:
+            for number, frame, atoms in _read(ase_io, file, options):
+                of = f"{file} ({frame})" if frame else str(file)
+                _choices(file, number, of, atoms, _charges_of(atoms, of, options), options)
+        except Refusal as refusal:
+            print(f"madelung: {refusal}", file=sys.stderr)
+            failed += 1
+    return 2 if failed else 0
+
+
+def _choices(file: Path, number: int, of: str, atoms: Any, charges: npt.NDArray, options: argparse.Namespace) -> None:
+    """The sums of a structure for each accuracy, and the fastest of them."""
+    system = tuple(np.asarray(x, dtype=options.dtype) for x in (atoms.positions, charges, atoms.cell.array))
+    accuracies = (1e-4, 1e-6, 1e-8) if options.dtype == "float64" else (1e-3, 1e-4, 1e-5)
+    methods: tuple[Any, ...] = ("ewald", "pme") if sum(atoms.pbc) > 1 else ("direct",)
+    if not options.json:
+        print(f"{of}: {len(atoms)} atoms, {_native.threads()} threads, {options.dtype}\n")
+        print(f"  {'accuracy':<10} {'call':<20} {'force error':<12} {'time':<10} parameters")
+    for accuracy in (options.accuracy,) if options.accuracy is not None else accuracies:
+        rows: list[tuple[str, Parameters, float]] = []
+        for method in methods:
+            try:
+                parameters = chosen(system, atoms.pbc, method, accuracy, None, None, None)
+
+                def call(parameters: Parameters = parameters) -> Any:
+                    return summed(system, atoms.pbc, parameters, compute_forces=True)
+
+                rows.append((method, parameters, _timed(call, _REPEATS)[1]))
+            except (ValueError, NotImplementedError, MemoryError) as error:
+                if method == methods[-1] and not rows:
+                    raise Refusal(f"{of}: {error}") from None
+        fastest = min(seconds for _, _, seconds in rows)
+        for method, parameters, seconds in rows:
+            name = {"ewald": "ewald_summation", "pme": "particle_mesh_ewald"}.get(method, "coulomb")
+            if options.json:
+                found = {"file": str(file), "frame": number, "atoms": len(atoms), "accuracy": accuracy, "call": name}
+                print(
+                    json.dumps({**found, **_described(parameters), "seconds": seconds, "fastest": seconds == fastest})
+                )
+                continue
+            mark, error, text = "*" if seconds == fastest else " ", "none", "all pairs"
+            if parameters is not None:
+                unit = np.mean(charges**2) / (atoms.get_volume() / len(atoms)) ** (2.0 / 3.0) * EV_ANGSTROM
+                error = f"{parameters.predicted_force_error * unit:.1e} eV/A"
+                text = (
+                    f"alpha {parameters.alpha:.4f} /A   cutoff {parameters.cutoff:.2f} A   {_mesh_or_waves(parameters)}"
+                )
+            print(f"{mark} {accuracy:<10g} {name:<20} {error:<12} {_duration(seconds):<10} {text}")
+    if not options.json:
+        print("\n  * the fastest; energies and forces, neighbour list included, parameters given")
 
 
 def _info(_options: argparse.Namespace) -> int:

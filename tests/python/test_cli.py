@@ -13,7 +13,7 @@ import pytest
 from ase.calculators.singlepoint import SinglePointCalculator
 
 from conftest import ROOT
-from madelung.numpy import ewald_summation
+from madelung.numpy import ewald_summation, particle_mesh_ewald
 from madelung.units import EV_ANGSTROM
 
 DATA = ROOT / "examples" / "data"
@@ -417,3 +417,29 @@ def test_a_mesh():
     (frame,) = map(json.loads, run("energy", file, "--method", "pme", "--json").splitlines())
     assert len(frame["mesh_dimensions"]) == 3 and frame["spline_order"] in range(4, 9) and frame["k_cutoff"] is None
     assert "`k_cutoff`: expected None on a mesh" in run("energy", file, "--method", "pme", "--k-cutoff", 3, status=2)
+
+
+def test_choices(tmp_path):
+    """Sums of each accuracy, whose errors beside an accurate sum are below those that are told."""
+    file = DATA / "triclinic.xyz"
+    rows = [json.loads(line) for line in run("choose", file, "--json").splitlines()]
+    assert [row["accuracy"] for row in rows] == [1e-4, 1e-4, 1e-6, 1e-6, 1e-8, 1e-8]
+    assert sum(row["fastest"] for row in rows) == 3 and all(row["seconds"] > 0 for row in rows)
+    atoms = ase.io.read(file)
+    system = (atoms.positions, atoms.get_initial_charges(), atoms.cell.array)
+    exact = ewald_summation(*system, accuracy=1e-12, compute_forces=True)[1]
+    unit = np.mean(system[1] ** 2) / (atoms.get_volume() / len(atoms)) ** (2 / 3)
+    for row in rows:
+        of = {name: row[name] for name in ("cutoff", "k_cutoff", "mesh_dimensions", "spline_order") if row[name]}
+        call = {"ewald_summation": ewald_summation, "particle_mesh_ewald": particle_mesh_ewald}[row["call"]]
+        forces = call(*system, row["alpha"], accuracy=None, compute_forces=True, **of)[1]
+        error = np.sqrt(((forces - exact) ** 2).sum(1).mean()) / unit
+        assert row["predicted_force_error"] <= row["accuracy"] and error < row["accuracy"], row
+    table = run("choose", file, "--accuracy", "1e-5")
+    assert table.count("1e-05") == 2 and sum(line.startswith("*") for line in table.splitlines()) == 1
+    molecule = ase.build.molecule("H2O")
+    molecule.set_initial_charges([-0.8, 0.4, 0.4])
+    ase.io.write(tmp_path / "water.xyz", molecule)
+    assert "all pairs" in run("choose", tmp_path / "water.xyz")
+    assert "no such file" in run("choose", tmp_path / "none.xyz", file, status=2)
+    assert "`accuracy`: expected a relative force error" in run("choose", file, "--accuracy", "2", status=2)
