@@ -176,6 +176,8 @@ def test_cuda_gives_what_the_cpu_gives(op_case: Case) -> None:
     for a, b in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, expected)]):
         assert a.device.type == "cuda"
         torch.testing.assert_close(a.cpu(), b, rtol=1e-12, atol=1e-12)
+    if sum(isinstance(x, torch.Tensor) for x in there) == 1:
+        return
     mixed = [x if n == op_case.reals[0] else y for n, (x, y) in enumerate(zip(there, here))]
     with pytest.raises((RuntimeError, ValueError), match=r"expected a tensor on cuda.*got one on cpu"):
         op_case.call(*mixed)
