@@ -50,7 +50,8 @@ def arguments(op: Any, seed: int = 0) -> list[Any]:
         if x.shape == (KINDS, KINDS):
             # Parameters of potentials: steep ones would leave no digits to differences.
             return 0.3 + 0.1 * x
-        if arg["constraint"] in ("positive", "not_negative"):
+        # Kernels by themselves have no conditions: a root of a product of exponents needs one.
+        if arg["constraint"] in ("positive", "not_negative") or arg["name"] == "exponents":
             return 0.8 + 0.2 * np.abs(x)
         if x.shape[1:] == (3, 3):
             return 0.2 * x + np.array([3.1, 3.4, -3.7])[:, None] * np.eye(3)
