@@ -115,7 +115,7 @@ test-all: $(VENV)/.tests test-checked test-oldest test-middle test-engines test-
 # instruction set, against the oracle too; those made at run time are not called. Between closed pages, and with arrays that
 # are NaN until they are written; machine code runs there in `make test`.
 test-checked:
-	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=none MADELUNG_FENCE=behind $(STAGE) test-checked $(CARGO) --config profile.dev.package.madelung-jit.opt-level=0 test --locked -p madelung -p madelung-electrostatics -p madelung-interpreter --features madelung-core/interpreted,madelung-interpreter/one-isa --test fuzz --test memory --test pairs --test pme
+	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=none MADELUNG_FENCE=behind $(STAGE) test-checked $(CARGO) --config profile.dev.package.madelung-jit.opt-level=0 test --locked -p madelung -p madelung-electrostatics -p madelung-interpreter --features madelung-core/interpreted,madelung-interpreter/one-isa --test fuzz --test memory --test pairs --test pme --test domains
 
 # One binary serves every PyTorch and JAX: the module is the one that was built for `make test`. The stand-ins for CUDA's
 # libraries are for newer ones, and all kernels of the library and the examples run with the newest alone. Ops are fewer:

@@ -130,7 +130,7 @@ pub mod electrostatics {
     /// One system on the mesh of several processes.
     pub mod domains {
         pub use madelung_electrostatics::domains::{
-            Alone, Exchange, particle_mesh_ewald_of_domain, pme_reciprocal_space_of_domain, withdraw,
+            Exchange, Processes, particle_mesh_ewald_of_domain, pme_reciprocal_space_of_domain, withdraw,
         };
     }
 

@@ -521,10 +521,7 @@ def _choices(file: Path, number: int, of: str, atoms: Any, charges: npt.NDArray,
     system = tuple(np.asarray(x, dtype=options.dtype) for x in (atoms.positions, charges, atoms.cell.array))
     accuracies = (1e-4, 1e-6, 1e-8) if options.dtype == "float64" else (1e-3, 1e-4, 1e-5)
     methods: tuple[Any, ...] = ("ewald", "pme") if sum(atoms.pbc) > 1 else ("direct",)
-    if not options.json:
-        print(f"{of}: {len(atoms)} atoms, {_native.threads()} threads, {options.dtype}\n")
-        print(f"  {'accuracy':<10} {'call':<20} {'force error':<12} {'time':<10} parameters")
-    for accuracy in (options.accuracy,) if options.accuracy is not None else accuracies:
+    for n, accuracy in enumerate((options.accuracy,) if options.accuracy is not None else accuracies):
         rows: list[tuple[str, Parameters, float]] = []
         for method in methods:
             try:
@@ -537,6 +534,9 @@ def _choices(file: Path, number: int, of: str, atoms: Any, charges: npt.NDArray,
             except (ValueError, NotImplementedError, MemoryError) as error:
                 if method == methods[-1] and not rows:
                     raise Refusal(f"{of}: {error}") from None
+        if n == 0 and not options.json:
+            print(f"{of}: {len(atoms)} atoms, {_native.threads()} threads, {options.dtype}\n")
+            print(f"  {'accuracy':<10} {'call':<20} {'force error':<12} {'time':<10} parameters")
         fastest = min(seconds for _, _, seconds in rows)
         for method, parameters, seconds in rows:
             name = {"ewald": "ewald_summation", "pme": "particle_mesh_ewald"}.get(method, "coulomb")

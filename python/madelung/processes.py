@@ -15,7 +15,6 @@ processes. All call the sum, with the same cell and options; an error in one is 
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
@@ -150,7 +149,7 @@ def particle_mesh_ewald(
         processes. Energies of atoms and the other results are in no graph, nor is what arrays of JAX give, which are
         values outside of `jit`.
     """
-    wanted = [compute_forces, compute_charge_gradients, compute_virial]
+    asked = [compute_forces, compute_charge_gradients, compute_virial]
     parameters = {
         "alpha": alpha,
         "cutoff": cutoff,
@@ -162,8 +161,9 @@ def particle_mesh_ewald(
 
     def summed(arrays: Callable[[], Sequence[Any]], wanted: Sequence[bool]) -> list[np.ndarray | None]:
         try:
-            if energy_reduction not in ("atom", "system"):
-                check.refuse("energy_reduction", '"atom" or "system"', repr(energy_reduction))
+            check.word("energy_reduction", energy_reduction, ("atom", "system"))
+            for name, x in zip(("compute_forces", "compute_charge_gradients", "compute_virial"), asked):
+                check.flag(name, x)
             r, q, h = arrays()
             r = check.reals("positions", r, ("N", 3)).astype(np.float64)
             q = check.reals("charges", q, (len(r),)).astype(np.float64)
@@ -181,8 +181,8 @@ def particle_mesh_ewald(
         from madelung.torch._processes import of_tensors
 
         fixed = {"cell": cell, **parameters}
-        return of_tensors(summed, positions, charges, fixed, wanted, energy_reduction == "atom")
-    found = summed(lambda: (positions, charges, cell), wanted)
+        return of_tensors(summed, positions, charges, fixed, asked, energy_reduction == "atom")
+    found = summed(lambda: (positions, charges, cell), asked)
     results = [x for x in found if x is not None]
     if jax is not None and isinstance(positions, jax.Array):
         return tuple(jax.numpy.asarray(x) for x in results)
@@ -194,15 +194,10 @@ def _number(name: str, x: Any) -> Any:
     if x is None:
         return None
     if name == "mesh_dimensions":
-        nodes = [operator.index(n) for n in x] if isinstance(x, Sequence | np.ndarray) else []
+        nodes = check.integer_list(name, x)
         if len(nodes) != 3 or min(nodes) < 1:
-            check.refuse(name, "three numbers of nodes above 0", repr(x))
-        return nodes
+            check.refuse(name, "three integers from 1 up", x)
+        return list(nodes)
     if name == "spline_order":
-        if operator.index(x) < 1:
-            check.refuse(name, "a number above 0", repr(x))
-        return operator.index(x)
-    number = float(x)
-    if name != "prefactor" and not 0.0 < number < np.inf:
-        check.refuse(name, "a finite number above zero", repr(x))
-    return number
+        return check.at_least_one(name, x)
+    return check.number(name, x) if name == "prefactor" else check.positive(name, x)

@@ -4,7 +4,7 @@ use crate::call::{compute, exception};
 use crate::convert::{elements, given_any, triples};
 use madelung::array::{Array, View};
 use madelung::batch::Batch;
-use madelung::electrostatics::domains::{Exchange, particle_mesh_ewald_of_domain, withdraw};
+use madelung::electrostatics::domains::{Exchange, Processes, particle_mesh_ewald_of_domain, withdraw};
 use madelung::{Error, Options, PrescribedMesh, Reduction, System, cpu};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -14,20 +14,12 @@ use std::sync::Mutex;
 /// Messages by a method of a Python object, which is called with the interpreter's lock; an exception of it is kept.
 struct Messages {
     of: Py<PyAny>,
-    rank: usize,
-    ranks: usize,
+    rank: i64,
+    ranks: i64,
     raised: Mutex<Option<PyErr>>,
 }
 
 impl Exchange for Messages {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn ranks(&self) -> usize {
-        self.ranks
-    }
-
     fn all_to_all(
         &self,
         send: &[f64],
@@ -57,13 +49,7 @@ impl Exchange for Messages {
 
 impl Messages {
     fn new(exchange: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let [rank, ranks]: [i64; 2] =
-            [exchange.getattr("rank")?.extract()?, exchange.getattr("ranks")?.extract()?];
-        if !(0 <= rank && rank < ranks) {
-            let got = format!("{rank} of {ranks}");
-            return Err(exception(Error::argument("rank", "a process from 0 to below their number", got)));
-        }
-        let (rank, ranks) = (rank as usize, ranks as usize);
+        let [rank, ranks] = [exchange.getattr("rank")?.extract()?, exchange.getattr("ranks")?.extract()?];
         Ok(Self { of: exchange.clone().unbind(), rank, ranks, raised: Mutex::new(None) })
     }
 
@@ -71,9 +57,9 @@ impl Messages {
     fn compute<T: Send>(
         self,
         py: Python<'_>,
-        work: impl FnOnce(&Self) -> madelung::Result<T> + Send,
+        work: impl FnOnce(&Processes<'_>) -> madelung::Result<T> + Send,
     ) -> PyResult<T> {
-        let found = compute(py, || work(&self));
+        let found = compute(py, || work(&Processes::new(self.rank, self.ranks, &self)?));
         self.raised.into_inner().expect("no panic holds it").map_or(found, Err)
     }
 }
@@ -108,11 +94,11 @@ pub(crate) fn ewald_of_domain<'py>(
         compute_virial,
     };
     let (positions, charges, cell) = (triples(&positions)?, elements(&charges)?, triples(&cell)?);
-    let found = messages.compute(py, |messages| {
+    let found = messages.compute(py, |processes| {
         let made = Batch::single(positions.len())
             .and_then(|batch| System::new(positions.into(), View::from(charges), cell.into(), batch));
-        let system = made.or_else(|error| withdraw(messages).and(Err(error)))?;
-        particle_mesh_ewald_of_domain(&cpu::context(), messages, &system, given, accuracy, &options)
+        let system = made.or_else(|error| withdraw(processes).and(Err(error)))?;
+        particle_mesh_ewald_of_domain(&cpu::context(), processes, &system, given, accuracy, &options)
     })?;
     let arrays: [Option<Array>; 4] =
         [Some(found.energies), found.forces, found.charge_gradients, found.virial];
@@ -122,5 +108,5 @@ pub(crate) fn ewald_of_domain<'py>(
 /// Tells the other processes of a sum that this one has an error.
 #[pyfunction]
 pub(crate) fn withdraw_from_domain(py: Python<'_>, exchange: &Bound<'_, PyAny>) -> PyResult<()> {
-    Messages::new(exchange)?.compute(py, |messages| withdraw(messages))
+    Messages::new(exchange)?.compute(py, withdraw)
 }

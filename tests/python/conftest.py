@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,6 +171,21 @@ def case(request: pytest.FixtureRequest) -> Case:
 def triclinic() -> Case:
     """Twenty charges with a net charge in a cell without right angles."""
     return CASES["triclinic_random_charged"]
+
+
+def spawned(function: Callable[..., None], arguments: tuple[Any, ...], count: int) -> None:
+    """Calls a function, with a number and arguments, in each of so many processes that PyTorch starts."""
+    import torch
+
+    running = torch.multiprocessing.spawn(function, arguments, count, join=False, daemon=True)
+    try:
+        # It raises what a process has raised, and ends the others then.
+        while not running.join(timeout=60):
+            pass
+    finally:
+        for each in running.processes:
+            each.kill()
+            each.join()
 
 
 def rms(x: np.ndarray) -> float:

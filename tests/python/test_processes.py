@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from conftest import spawned
 from madelung.numpy import particle_mesh_ewald as of_one
 from madelung.processes import particle_mesh_ewald
 
@@ -90,9 +91,15 @@ def test_words_of_errors() -> None:
         particle_mesh_ewald(Odd(), positions, charges, cell)
     with pytest.raises(ValueError, match="`positions`: expected atoms within 1e6 cells of the origin"):
         particle_mesh_ewald(Alone(), positions + 1e9, charges, cell)
-    for name, bad in (("mesh_dimensions", 20), ("mesh_dimensions", (8, 8)), ("spline_order", 0), ("alpha", -1.0)):
-        with pytest.raises(ValueError, match=f"`{name}`: expected"):
+    of_numbers = [("mesh_dimensions", 20), ("mesh_dimensions", (8, 8)), ("spline_order", 0), ("spline_order", 5.0)]
+    of_numbers += [("alpha", -1.0), ("accuracy", "high"), ("prefactor", np.inf), ("compute_forces", 1)]
+    for name, bad in of_numbers:
+        with pytest.raises((TypeError, ValueError), match=f"`{name}`: expected"):
             particle_mesh_ewald(Alone(), positions, charges, cell, **{name: bad})
+    for name, bad in (("positions", positions.astype(complex)), ("charges", charges.astype(np.float16))):
+        arrays = {"positions": positions, "charges": charges, "cell": cell, name: bad}
+        with pytest.raises(TypeError, match=f"`{name}`: expected float32 or float64"):
+            particle_mesh_ewald(Alone(), **arrays)
     with pytest.raises(ConnectionError, match="no word from process 1"):
         particle_mesh_ewald(Broken(), positions, charges, cell)
     with pytest.raises(ValueError, match=r"`all_to_all`: expected \d+ numbers, got \d+"):
@@ -103,7 +110,7 @@ def test_words_of_errors() -> None:
         particle_mesh_ewald(Alone(), positions * np.nan, charges, cell)
     with pytest.raises(ValueError, match="`cell`"):
         particle_mesh_ewald(Alone(), positions, charges, 0.0 * cell)
-    with pytest.raises(ValueError, match='`energy_reduction`: expected "atom" or "system"'):
+    with pytest.raises(ValueError, match="`energy_reduction`: expected 'atom' or 'system'"):
         particle_mesh_ewald(Alone(), positions, charges, cell, energy_reduction="sum")
 
 
@@ -156,7 +163,7 @@ def of_process(rank: int, ranks: int, folder: Path) -> None:
         words += "\n" + str(error)
     try:
         particle_mesh_ewald(exchange, r, q, cell, ALPHA, mesh_dimensions=20 if rank == 0 else (20, 20, 20))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         words += "\n" + str(error)
     np.savez(folder / f"{rank}.npz", *(x.numpy() for x in found), gradient=r.grad.numpy(), words=words)
     dist.destroy_process_group()
@@ -165,14 +172,7 @@ def of_process(rank: int, ranks: int, folder: Path) -> None:
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_processes_of_torch(tmp_path: Path, ranks: int) -> None:
     torch = pytest.importorskip("torch")
-    running = torch.multiprocessing.spawn(of_process, (ranks, tmp_path), ranks, join=False, daemon=True)
-    try:
-        while not running.join(timeout=60):
-            pass
-    finally:
-        for each in running.processes:
-            each.kill()
-            each.join()
+    spawned(of_process, (ranks, tmp_path), ranks)
     files = [np.load(tmp_path / f"{rank}.npz") for rank in range(ranks)]
     compare([tuple(file[f"arr_{k}"] for k in range(4)) for file in files])
     positions, charges, cell = (torch.from_numpy(x) for x in system())
@@ -188,7 +188,7 @@ def test_processes_of_torch(tmp_path: Path, ranks: int) -> None:
         if rank == 0:
             assert words[0] == "`charges`: expected finite numbers, got NaN"
             assert words[1].startswith("`cell`: expected no tensor with requires_grad")
-            assert words[2] == "`mesh_dimensions`: expected three numbers of nodes above 0, got 20"
+            assert words[2] == "`mesh_dimensions`: expected integers, got 20"
         else:
             same = "`exchange`: expected the same cell, mesh and options in all processes, got an error in process 0"
             assert words == [same] * 3

@@ -5,41 +5,13 @@ use crate::context::{context_of, madelung_context};
 use crate::memory::{array, give_back, of_size, size};
 use crate::status::status;
 use crate::types::{madelung_exchange, madelung_results, madelung_sum, madelung_system};
-use madelung::electrostatics::domains::{Exchange, pme_reciprocal_space_of_domain, withdraw};
+use madelung::electrostatics::domains::{Exchange, Processes, pme_reciprocal_space_of_domain, withdraw};
 use madelung::electrostatics::mesh::SPLINE_ORDER;
 use madelung::{
     DEFAULT_ACCURACY, Error, Options, PrescribedMesh, Reduction, Result, estimate_pme_parameters,
 };
 
-/// Processes that exchange messages by a function of the caller.
-struct Processes {
-    rank: usize,
-    ranks: usize,
-    exchange: madelung_exchange,
-}
-
-impl Processes {
-    fn new(exchange: madelung_exchange) -> Result<Self> {
-        let [rank, ranks] = [exchange.rank, exchange.ranks].map(usize::try_from);
-        match (rank, ranks) {
-            (Ok(rank), Ok(ranks)) if rank < ranks => Ok(Self { rank, ranks, exchange }),
-            _ => {
-                let got = format!("{} of {}", exchange.rank, exchange.ranks);
-                Err(Error::argument("rank", "a process from 0 to below their number", got))
-            }
-        }
-    }
-}
-
-impl Exchange for Processes {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn ranks(&self) -> usize {
-        self.ranks
-    }
-
+impl Exchange for madelung_exchange {
     fn all_to_all(
         &self,
         send: &[f64],
@@ -49,13 +21,12 @@ impl Exchange for Processes {
     ) -> Result<()> {
         let [sent, received] =
             [sent, received].map(|counts| counts.iter().map(|n| *n as i64).collect::<Vec<_>>());
-        let Some(call) = self.exchange.all_to_all else {
+        let Some(call) = self.all_to_all else {
             return Err(Error::argument("all_to_all", "a function", "a null pointer"));
         };
         // SAFETY: the promise of the caller who gave the function; counts are those of the arrays.
-        let failed = unsafe {
-            call(self.exchange.data, send.as_ptr(), sent.as_ptr(), receive.as_mut_ptr(), received.as_ptr())
-        };
+        let failed =
+            unsafe { call(self.data, send.as_ptr(), sent.as_ptr(), receive.as_mut_ptr(), received.as_ptr()) };
         match failed {
             0 => Ok(()),
             other => {
@@ -82,7 +53,8 @@ pub unsafe extern "C" fn madelung_mesh_of_domain(
 ) -> i32 {
     status(|| {
         // SAFETY: the caller's promise.
-        let exchange = Processes::new(unsafe { of_size("exchange", exchange) }?)?;
+        let exchange = unsafe { of_size("exchange", exchange) }?;
+        let processes = Processes::new(exchange.rank.into(), exchange.ranks.into(), &exchange)?;
         let prepared = || -> Result<_> {
             // SAFETY: the caller's promise.
             let (context, sum) = unsafe { (context_of(context)?, of_size("sum", sum)?) };
@@ -93,13 +65,13 @@ pub unsafe extern "C" fn madelung_mesh_of_domain(
         };
         // The others wait for this process, or its word that it has an error.
         let (context, sum, results, system, given) =
-            prepared().or_else(|error| withdraw(&exchange).and(Err(error)))?;
+            prepared().or_else(|error| withdraw(&processes).and(Err(error)))?;
         let energy_reduction = if results.energies.is_null() { Reduction::System } else { Reduction::Atom };
         let options = Options { energy_reduction, ..results.options(sum.prefactor) };
         let mesh = given.mesh_dimensions.map_or([0; 3], |each| each[0]);
         let order = given.spline_order.map_or(SPLINE_ORDER, |each| each[0]);
         let found =
-            pme_reciprocal_space_of_domain(&context, &exchange, &system, sum.alpha, mesh, order, &options)?;
+            pme_reciprocal_space_of_domain(&context, &processes, &system, sum.alpha, mesh, order, &options)?;
         // SAFETY: the caller's promise.
         unsafe { results.fill(&found) }
     })
@@ -126,11 +98,8 @@ pub unsafe extern "C" fn madelung_choose_mesh(atoms: i64, cell: *const f64, sum:
         };
         let accuracy = settings.accuracy.unwrap_or(DEFAULT_ACCURACY);
         let found = estimate_pme_parameters(size("atoms", atoms)?, &rows, Some(accuracy), prescribed)?;
-        let mesh = found.mesh_dimensions.map(|k| k as i32);
-        let spline_order = found.spline_order as i32;
-        let chosen = madelung_sum { alpha: found.alpha, cutoff: found.cutoff, mesh, spline_order, ..given };
         // SAFETY: the caller's promise.
-        unsafe { give_back(&chosen, sum) };
+        unsafe { give_back(&given.with_mesh(&found), sum) };
         Ok(())
     })
 }

@@ -9,8 +9,8 @@ use crate::types::*;
 use madelung::array::View;
 use madelung::batch::Batch;
 use madelung::{
-    Energies, Error, EwaldSettings, Options, PmeSettings, Result, System, coulomb, dsf, ewald_real_space,
-    ewald_reciprocal_space, ewald_summation, particle_mesh_ewald,
+    Energies, Error, EwaldSettings, Options, PmeParameters, PmeSettings, Result, System, coulomb, dsf,
+    ewald_real_space, ewald_reciprocal_space, ewald_summation, particle_mesh_ewald,
 };
 use std::borrow::Cow;
 
@@ -159,6 +159,20 @@ impl madelung_sum {
     }
 }
 
+impl madelung_sum {
+    /// The sum with the parameters of a mesh.
+    pub(crate) fn with_mesh(self, found: &PmeParameters) -> Self {
+        let mesh = found.mesh_dimensions.map(|k| k as i32);
+        Self {
+            alpha: found.alpha,
+            cutoff: found.cutoff,
+            mesh,
+            spline_order: found.spline_order as i32,
+            ..self
+        }
+    }
+}
+
 /// The energy of charges, and what else there are arrays for. `list`: a list that reaches as far as the cutoff or further; null:
 /// pairs are searched for.
 ///
@@ -226,12 +240,7 @@ pub unsafe extern "C" fn madelung_choose(system: *const madelung_system, sum: *m
                 let found = given.waves().parameters(&system)?[0];
                 madelung_sum { alpha: found.alpha, cutoff: found.cutoff, k_cutoff: found.k_cutoff, ..given }
             }
-            MADELUNG_PME => {
-                let found = given.on_mesh()?.parameters(&system)?[0];
-                let mesh = found.mesh_dimensions.map(|k| k as i32);
-                let spline_order = found.spline_order as i32;
-                madelung_sum { alpha: found.alpha, cutoff: found.cutoff, mesh, spline_order, ..given }
-            }
+            MADELUNG_PME => given.with_mesh(&given.on_mesh()?.parameters(&system)?[0]),
             other => {
                 return Err(Error::argument("kind", "MADELUNG_EWALD or MADELUNG_PME", other.to_string()));
             }

@@ -4,7 +4,7 @@ use madelung_core::Result;
 use madelung_core::array::Array;
 use madelung_core::structure::{Batch, Mesh};
 use madelung_electrostatics::domains::{
-    Alone, Exchange, particle_mesh_ewald_of_domain, pme_reciprocal_space_of_domain,
+    Exchange, Processes, particle_mesh_ewald_of_domain, pme_reciprocal_space_of_domain,
 };
 use madelung_electrostatics::{
     Energies, Options, PmeSettings, PrescribedMesh, Reduction, System, particle_mesh_ewald,
@@ -16,7 +16,6 @@ type Vec3 = [f64; 3];
 
 /// Memory through which threads exchange their messages.
 struct Table {
-    ranks: usize,
     messages: Mutex<Vec<Vec<Vec<f64>>>>,
     barrier: Barrier,
 }
@@ -27,14 +26,6 @@ struct Thread<'t> {
 }
 
 impl Exchange for Thread<'_> {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn ranks(&self) -> usize {
-        self.table.ranks
-    }
-
     fn all_to_all(
         &self,
         send: &[f64],
@@ -57,9 +48,12 @@ impl Exchange for Thread<'_> {
 }
 
 /// Runs a part for each of several processes.
-fn on<T: Send>(ranks: usize, part: impl Fn(&dyn Exchange) -> T + Sync) -> Vec<T> {
-    let table = Table { ranks, messages: Mutex::new(vec![vec![]; ranks]), barrier: Barrier::new(ranks) };
-    let part = |rank| part(&Thread { rank, table: &table });
+fn on<T: Send>(ranks: usize, part: impl Fn(&Processes<'_>) -> T + Sync) -> Vec<T> {
+    let table = Table { messages: Mutex::new(vec![vec![]; ranks]), barrier: Barrier::new(ranks) };
+    let part = |rank: usize| {
+        let thread = Thread { rank, table: &table };
+        part(&Processes::new(rank as i64, ranks as i64, &thread).unwrap())
+    };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks)
             .map(|rank| {
@@ -114,11 +108,11 @@ impl Setting {
         of(&System::new(r, q, (&self.cell[..]).into(), batch).unwrap())
     }
 
-    fn of_domain(&self, exchange: &dyn Exchange, atoms: &[usize], options: &Options) -> Result<Energies> {
+    fn of_domain(&self, processes: &Processes<'_>, atoms: &[usize], options: &Options) -> Result<Energies> {
         let context = madelung_cpu::context();
         let Self { alpha, mesh, order, .. } = *self;
         self.with(atoms, |system| {
-            pme_reciprocal_space_of_domain(&context, exchange, system, alpha, mesh, order, options)
+            pme_reciprocal_space_of_domain(&context, processes, system, alpha, mesh, order, options)
         })
     }
 
@@ -133,13 +127,13 @@ impl Setting {
     /// The whole sum of a process' atoms, with parameters that are given or chosen.
     fn sum_of_domain(
         &self,
-        exchange: &dyn Exchange,
+        processes: &Processes<'_>,
         atoms: &[usize],
         given: PrescribedMesh,
         options: &Options,
     ) -> Result<Energies> {
         let context = madelung_cpu::context();
-        self.with(atoms, |s| particle_mesh_ewald_of_domain(&context, exchange, s, given, None, options))
+        self.with(atoms, |s| particle_mesh_ewald_of_domain(&context, processes, s, given, None, options))
     }
 
     /// The results of all processes, in the order of the atoms: energies, forces, charge gradients and virial.
@@ -147,11 +141,11 @@ impl Setting {
         &self,
         ranks: usize,
         of: impl Fn(usize) -> usize + Sync,
-        part: impl Fn(&dyn Exchange, &[usize]) -> Result<Energies> + Sync,
+        part: impl Fn(&Processes<'_>, &[usize]) -> Result<Energies> + Sync,
     ) -> [Vec<f64>; 4] {
         let n = self.positions.len();
         let own = |rank: usize| -> Vec<usize> { (0..n).filter(|i| of(*i) == rank).collect() };
-        let parts = on(ranks, |exchange| part(exchange, &own(exchange.rank())).unwrap());
+        let parts = on(ranks, |processes| part(processes, &own(processes.rank())).unwrap());
         let mut all = [vec![0.0; n], vec![0.0; 3 * n], vec![0.0; n], vec![0.0; 9]];
         for (rank, part) in parts.iter().enumerate() {
             let [energies, forces, gradients, virial] = numbers(part);
@@ -195,8 +189,9 @@ fn all_processes_together_are_as_one() {
             let divisions: [&(dyn Fn(usize) -> usize + Sync); 3] =
                 [&|i| i * 7 % 5 % ranks, &|i| own[i] % ranks, &|_| ranks - 1];
             for of in divisions {
-                let part =
-                    |exchange: &dyn Exchange, atoms: &[usize]| setting.of_domain(exchange, atoms, &options);
+                let part = |processes: &Processes<'_>, atoms: &[usize]| {
+                    setting.of_domain(processes, atoms, &options)
+                };
                 let found = setting.together(ranks, of, part);
                 for ((found, expected), name) in found.iter().zip(&expected).zip(NAMES) {
                     assert_close(found, expected, &format!("{name} of {ranks} on {mesh:?}"));
@@ -235,8 +230,8 @@ fn whole_sums_are_those_of_one_process() {
             let divisions: [&(dyn Fn(usize) -> usize + Sync); 3] =
                 [&|i| i * 7 % 5 % ranks, &|i| own[i] % ranks, &|_| ranks - 1];
             for of in divisions {
-                let part = |exchange: &dyn Exchange, atoms: &[usize]| {
-                    setting.sum_of_domain(exchange, atoms, given, &options)
+                let part = |processes: &Processes<'_>, atoms: &[usize]| {
+                    setting.sum_of_domain(processes, atoms, given, &options)
                 };
                 let found = setting.together(ranks, of, part);
                 for ((found, expected), name) in found.iter().zip(&expected).zip(NAMES) {
@@ -264,7 +259,7 @@ fn many_ions_of_two_processes() {
     };
     let options = Options::everything();
     let part =
-        |exchange: &dyn Exchange, atoms: &[usize]| setting.sum_of_domain(exchange, atoms, given, &options);
+        |processes: &Processes<'_>, atoms: &[usize]| setting.sum_of_domain(processes, atoms, given, &options);
     let alone = setting.together(1, |_| 0, part);
     let both = setting.together(2, |i| i / 864, part);
     // Madelung's constant of rock salt, to the error of the sum.
@@ -277,19 +272,64 @@ fn many_ions_of_two_processes() {
 }
 
 #[test]
+fn left_handed_cells_narrow_numbers_and_no_atoms() {
+    let mut setting = setting([12, 15, 16], 5);
+    setting.cell.swap(0, 1);
+    setting.mesh.swap(0, 1);
+    let (options, halves) = (Options::everything(), |i: usize| i % 2);
+    let of = |setting: &Setting| {
+        setting.together(2, halves, |processes, atoms| setting.of_domain(processes, atoms, &options))
+    };
+    for ((found, expected), name) in of(&setting).iter().zip(numbers(&setting.whole(&options))).zip(NAMES) {
+        assert_close(found, &expected, name);
+    }
+    // Positions and charges of f32 are computed with in f64.
+    let (r, q) = (setting.positions.as_flattened(), &setting.charges);
+    let narrow = |x: &[f64]| x.iter().map(|x| *x as f32).collect::<Vec<f32>>();
+    let (r, q, h) = (narrow(r), narrow(q), narrow(setting.cell.as_flattened()));
+    let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>();
+    let rounded = Setting {
+        positions: wide(&r).as_chunks().0.to_vec(),
+        charges: wide(&q),
+        cell: std::array::from_fn(|k| std::array::from_fn(|c| f64::from(h[3 * k + c]))),
+        ..setting
+    };
+    let (r, h) = (r.as_chunks::<3>().0, [h.as_chunks::<3>().0.as_chunks::<3>().0[0]]);
+    let context = madelung_cpu::context();
+    let found = on(1, |processes| {
+        let batch = Batch::single(60).unwrap();
+        let system = System::new(r.into(), q.as_slice().into(), (&h[..]).into(), batch).unwrap();
+        let Setting { alpha, mesh, order, .. } = rounded;
+        pme_reciprocal_space_of_domain(&context, processes, &system, alpha, mesh, order, &options).unwrap()
+    });
+    let [energies, forces, ..] = numbers(&found[0]);
+    let expected = numbers(&rounded.whole(&options));
+    assert_close(&energies, &expected[0], "energies of narrow numbers");
+    assert_close(&forces, &expected[1], "forces of narrow numbers");
+    // Nobody has an atom.
+    for found in on(3, |processes| rounded.sum_of_domain(processes, &[], PrescribedMesh::default(), &options))
+    {
+        assert_eq!(numbers(&found.unwrap()), [vec![], vec![], vec![], vec![0.0; 9]]);
+    }
+    for found in on(2, |processes| rounded.of_domain(processes, &[], &options)) {
+        assert_eq!(numbers(&found.unwrap())[3], [0.0; 9]);
+    }
+}
+
+#[test]
 fn what_is_not_asked_for_is_not_there() {
     let setting = setting([12, 15, 16], 5);
     let all: Vec<usize> = (0..60).collect();
     let whole = numbers(&setting.whole(&Options::everything()));
     let total: f64 = whole[0].iter().sum();
     let energy = Options { energy_reduction: Reduction::System, ..Options::default() };
-    let found = setting.of_domain(&Alone, &all, &energy).unwrap();
+    let found = on(1, |processes| setting.of_domain(processes, &all, &energy).unwrap()).remove(0);
     assert!(found.forces.is_none() && found.charge_gradients.is_none() && found.virial.is_none());
     assert_close(&found.energies.to_f64().unwrap(), &[total], "the energy");
-    let shares = on(3, |exchange| {
-        let atoms: Vec<usize> = all.iter().copied().filter(|i| i % 3 == exchange.rank()).collect();
+    let shares = on(3, |processes| {
+        let atoms: Vec<usize> = all.iter().copied().filter(|i| i % 3 == processes.rank()).collect();
         let forces = Options { compute_forces: true, ..energy };
-        numbers(&setting.of_domain(exchange, &atoms, &forces).unwrap())
+        numbers(&setting.of_domain(processes, &atoms, &forces).unwrap())
     });
     assert_close(&[shares.iter().map(|share| share[0][0]).sum()], &[total], "the sum of all shares");
     for (rank, [_, forces, ..]) in shares.iter().enumerate() {
@@ -302,9 +342,9 @@ fn what_is_not_asked_for_is_not_there() {
 fn an_error_in_one_process_is_one_in_all() {
     let good = setting([12, 15, 16], 5);
     let words = |of: &(dyn Fn(usize) -> Setting + Sync)| {
-        on(2, |exchange| {
-            let atoms: Vec<usize> = (0..60).filter(|i| i % 2 == exchange.rank()).collect();
-            let found = of(exchange.rank()).of_domain(exchange, &atoms, &Options::forces());
+        on(2, |processes| {
+            let atoms: Vec<usize> = (0..60).filter(|i| i % 2 == processes.rank()).collect();
+            let found = of(processes.rank()).of_domain(processes, &atoms, &Options::forces());
             found.unwrap_err().to_string()
         })
     };
@@ -314,13 +354,25 @@ fn an_error_in_one_process_is_one_in_all() {
     let other = [1, 0].map(|rank| format!("{same} another one in process {rank}"));
     let nan = "`charges`: expected finite numbers, got NaN".to_string();
     assert_eq!(words(&|_| bad.clone()), [format!("{same} an error in process 1"), nan]);
+    let thread = Table { messages: Mutex::new(vec![]), barrier: Barrier::new(1) };
+    for (rank, ranks) in [(2, 2), (-1, 2), (0, 0)] {
+        let error = Processes::new(rank, ranks, &Thread { rank: 0, table: &thread }).err().unwrap();
+        let expected = "`rank`: expected a process from 0 to below their number, got";
+        assert_eq!(error.to_string(), format!("{expected} {rank} of {ranks}"));
+    }
+    let far = Setting { positions: vec![[1e8, 0.0, 0.0]; 60], ..good.clone() };
+    assert!(
+        words(&|_| far.clone())
+            .iter()
+            .all(|words| words.starts_with("`positions`: expected atoms within 1e6"))
+    );
     // Two charges on one point, which one process finds.
     let mut coincident = good.clone();
     coincident.positions[10] = coincident.positions[8];
-    let found = on(2, |exchange| {
-        let atoms: Vec<usize> = (0..60).filter(|i| i % 2 == exchange.rank()).collect();
+    let found = on(2, |processes| {
+        let atoms: Vec<usize> = (0..60).filter(|i| i % 2 == processes.rank()).collect();
         let none = PrescribedMesh::default();
-        coincident.sum_of_domain(exchange, &atoms, none, &Options::forces()).unwrap_err().to_string()
+        coincident.sum_of_domain(processes, &atoms, none, &Options::forces()).unwrap_err().to_string()
     });
     assert!(found[0].starts_with("`positions`: expected no two atoms on one point"), "{found:?}");
     assert_eq!(found[1], format!("{same} an error in process 0"));

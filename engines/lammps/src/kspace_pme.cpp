@@ -132,8 +132,7 @@ class KSpacePme : public KSpace {
     double total[10];
     MPI_Allreduce(found, total, 10, MPI_DOUBLE, MPI_SUM, world);
     energy = total[0];
-    const int of[6] = {0, 4, 8, 1, 2, 5};
-    for (int k = 0; k < 6; k++) virial[k] = total[1 + of[k]];
+    for (int k = 0; k < 6; k++) virial[k] = total[1 + OF_MATRIX[k]];
   }
 
  private:

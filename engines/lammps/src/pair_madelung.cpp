@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "neigh_list.h"
 #include "neighbor.h"
+#include "styles.h"
 
 #include <algorithm>
 
@@ -140,8 +141,7 @@ void PairMadelung::compute(int eflag, int vflag)
   sum(system, results);
   if (eflag_global) energy() += found;
   if (vflag_global) {
-    const int of[6] = {0, 4, 8, 1, 2, 5};
-    for (int k = 0; k < 6; k++) virial[k] += strain[of[k]];
+    for (int k = 0; k < 6; k++) virial[k] += strain[OF_MATRIX[k]];
   }
 }
 

@@ -10,6 +10,9 @@ class Pair;
 
 namespace madelung_lammps {
 
+// Places of LAMMPS' six numbers of a virial in a matrix.
+inline constexpr int OF_MATRIX[6] = {0, 4, 8, 1, 2, 5};
+
 LAMMPS_NS::Pair *coul_long(LAMMPS_NS::LAMMPS *lmp);
 LAMMPS_NS::Pair *potential(LAMMPS_NS::LAMMPS *lmp);
 LAMMPS_NS::KSpace *pme(LAMMPS_NS::LAMMPS *lmp);

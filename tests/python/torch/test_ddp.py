@@ -12,6 +12,8 @@ import torch.distributed as dist
 from scripts import load, run
 from torch.nn.parallel import DistributedDataParallel
 
+from conftest import spawned
+
 pytestmark = pytest.mark.host("the examples run there")
 
 example = load("train_ddp")
@@ -50,15 +52,7 @@ def test_gradients_of_two_processes(tmp_path: Path) -> None:
     parts = example.errors(of(batch), batch)
     expected = gradient(of, sum(parts[name] / units[name] for name in ("energy", "forces")))
 
-    running = torch.multiprocessing.spawn(process, (tmp_path, data, units), len(PARTS), join=False, daemon=True)
-    try:
-        # It raises what a process has raised, and ends the others then.
-        while not running.join(timeout=60):
-            pass
-    finally:
-        for each in running.processes:
-            each.kill()
-            each.join()
+    spawned(process, (tmp_path, data, units), len(PARTS))
     found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(len(PARTS))]
     assert torch.equal(*found)
     assert torch.linalg.norm(found[0] - expected) <= 1e-12 * torch.linalg.norm(expected)

@@ -242,10 +242,11 @@ impl<'a> LaunchArgs<'a> {
         }
         for (dim, size) in dims.iter().zip(structure.sizes()) {
             if let Some(dim) = dim
-                && size != Some(self.dims[*dim])
+                && size.map_or(self.counts_by(*dim, param), |size| size != self.dims[*dim])
             {
                 let expected = format!("{} for {}", self.dims[*dim], self.kernel.dims[*dim]);
-                return Err(Error::argument(p.name, expected, format!("{}", size.unwrap_or(0))));
+                let got = size.map_or("none".into(), |size| size.to_string());
+                return Err(Error::argument(p.name, expected, got));
             }
         }
         let by_column = [SlotArray::ColumnStart, SlotArray::PairRow, SlotArray::PairEntry];
@@ -255,6 +256,17 @@ impl<'a> LaunchArgs<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether rows of a dimension are those of the launch, or of a parameter beside a structure that may lack them, as parts of
+    /// meshes lack waves or nodes: then they are indexed.
+    fn counts_by(&self, dim: usize, beside: usize) -> bool {
+        let others = self.kernel.params.iter().enumerate().filter(|(n, _)| *n != beside);
+        let mut dims = others.flat_map(|(_, p)| match p.kind.structure() {
+            Some((_, dims)) => dims,
+            None => [p.kind.dim(), p.kind.width(), None],
+        });
+        self.kernel.index == dim || dims.any(|other| other == Some(dim))
     }
 
     /// Places are counted in reals: those of f32 have 24 bits.

@@ -2,10 +2,12 @@
 //! derivatives against finite differences.
 
 use crate::support::{array, dot, wiggles};
-use madelung_core::array::{Array, DType};
-use madelung_core::backend::Context;
+use madelung_core::array::{Array, DType, Place};
 use madelung_core::backend::pool::{Serial, Threads};
+use madelung_core::backend::status::Word;
+use madelung_core::backend::{Bound, Context, Launch, LaunchArgs};
 use madelung_core::op::{Arg, Linear, Op};
+use madelung_core::runtime::Role;
 use madelung_core::structure::{Batch, Mesh, Window};
 use madelung_core::tape::{Tape, Value, Var};
 use std::sync::Arc;
@@ -490,4 +492,31 @@ fn what_does_not_fit_is_refused() {
     assert!(call(&waves).contains("got waves of planes"), "{}", call(&waves));
     let error = Mesh::of_waves(SIZES, 4, 2..7).unwrap_err().to_string();
     assert_eq!(error, "`mesh`: expected planes of the 6 along its first axis, got 2..7");
+}
+
+#[test]
+fn nodes_that_a_mesh_lacks_are_not_added_to() {
+    let (atoms, waves) = (Batch::single(1).unwrap(), Mesh::of_waves(SIZES, 4, 0..2).unwrap());
+    let (u, q) = (array(&[1, 3], &[0.5; 3]), array(&[1], &[1.0]));
+    let (mut density, word) = (Array::zeros(DType::F64, &[0]), Word::default());
+    let size_of = |dim: &&str| usize::from(*dim != "Node");
+    let dims: Vec<usize> = SPREAD.dims.iter().map(size_of).collect();
+    let args = LaunchArgs {
+        kernel: &SPREAD,
+        part: &SPREAD.forms[0].parts[0],
+        dtype: DType::F64,
+        dims: &dims,
+        arrays: vec![
+            ((0, Role::VALUE), Bound::Input(u.view())),
+            ((1, Role::VALUE), Bound::Input(q.view())),
+            ((4, Role::VALUE), Bound::Output { array: &mut density, adds: true }),
+        ],
+        structures: vec![(2, &atoms), (3, &waves)],
+        reals: vec![],
+        ints: vec![],
+        status: &word,
+        word: None,
+    };
+    let error = Launch::new(args, Place::Host).expect_err("no nodes").to_string();
+    assert_eq!(error, "`mesh`: expected 0 for Node, got none");
 }

@@ -1,6 +1,6 @@
 //! Pairs of a system that several processes share: atoms near borders are sent as *ghosts*, and what these get goes back.
 
-use super::{Domain, Exchange, Share};
+use super::{Domain, Processes, Share};
 use crate::energies::{Energies, Options, Reduction};
 use crate::sums::ewald_real_space;
 use crate::system::System;
@@ -74,7 +74,7 @@ pub(super) struct OfPairs {
 
 impl Domain<'_> {
     /// Atoms of all processes within a cutoff of where own atoms lie.
-    pub(super) fn ghosts(&self, exchange: &dyn Exchange, shares: &[Share], cutoff: f64) -> Result<Ghosts> {
+    pub(super) fn ghosts(&self, processes: &Processes<'_>, shares: &[Share], cutoff: f64) -> Result<Ghosts> {
         let rows = self.cell.rows();
         // All own atoms in the interval of their process.
         let placed = self.positions.iter().map(|r| {
@@ -84,7 +84,7 @@ impl Domain<'_> {
         });
         let (fractions, mut positions): (Vec<[f64; 3]>, Vec<[f64; 3]>) = placed.unzip();
         let reach = self.cell.heights().map(|height| cutoff / height * (1.0 + 1e-9));
-        let rank = exchange.rank();
+        let rank = processes.rank();
         let (mut send, mut sent) = (vec![], vec![vec![]; shares.len()]);
         for (other, share) in shares.iter().enumerate().filter(|(_, share)| share.atoms > 0) {
             for (i, (s, r)) in fractions.iter().zip(&positions).enumerate() {
@@ -104,11 +104,10 @@ impl Domain<'_> {
                 }
             }
         }
-        let received = super::all_counts(exchange, &sent.iter().map(Vec::len).collect::<Vec<_>>())?;
+        let received = processes.counts(sent.iter().map(Vec::len))?;
         let lengths: Vec<usize> = sent.iter().map(|of| GHOST * of.len()).collect();
         let expected: Vec<usize> = received.iter().map(|n| GHOST * n).collect();
-        let mut ghosts = vec![0.0; expected.iter().sum()];
-        exchange.all_to_all(&send, &lengths, &mut ghosts, &expected)?;
+        let ghosts = processes.all_to_all(&send, &lengths, &expected)?;
         let ghosts = ghosts.as_chunks::<GHOST>().0;
         let mut charges = self.charges.clone();
         let mut ids = Vec::with_capacity(ghosts.len());
@@ -118,7 +117,6 @@ impl Domain<'_> {
             charges.push(*q);
             ids.push((process, *i as usize, [*a, *b, *c].map(|n| n as i32)));
         }
-
         Ok(Ghosts { positions, charges, ids, sent, received })
     }
 
@@ -175,7 +173,7 @@ impl Domain<'_> {
 
 impl OfPairs {
     /// The results of own atoms, with what other processes have for them.
-    pub(super) fn sent_back(self, exchange: &dyn Exchange, options: &Options) -> Result<Energies> {
+    pub(super) fn sent_back(self, processes: &Processes<'_>, options: &Options) -> Result<Energies> {
         let Self { own, found, sent, received } = self;
         let parts = [Some(&found.energies), found.forces.as_ref(), found.charge_gradients.as_ref()];
         let mut columns = vec![];
@@ -188,8 +186,7 @@ impl OfPairs {
         let send: Vec<f64> = (own..atoms).flat_map(row).copied().collect();
         let lengths: Vec<usize> = received.iter().map(|n| numbers * n).collect();
         let expected: Vec<usize> = sent.iter().map(|of| numbers * of.len()).collect();
-        let mut back = vec![0.0; expected.iter().sum()];
-        exchange.all_to_all(&send, &lengths, &mut back, &expected)?;
+        let back = processes.all_to_all(&send, &lengths, &expected)?;
         for (i, more) in sent.iter().flatten().zip(back.chunks_exact(numbers)) {
             let mut more = more.iter();
             for (x, width) in &mut columns {

@@ -1,6 +1,6 @@
 //! The mesh of several processes: windows, rows and planes, and what goes from one to the other.
 
-use super::{Exchange, Share};
+use super::{Processes, Share};
 use madelung_core::Result;
 use madelung_core::array::{Array, DType, DataMut};
 use madelung_core::backend::{Context, Meshes, Waves};
@@ -31,8 +31,8 @@ fn shares(count: usize, ranks: usize) -> Vec<Range<usize>> {
 
 /// The mesh of all processes, and the places of its nodes and waves.
 pub(super) struct Grid<'e> {
-    exchange: &'e dyn Exchange,
-    pub(super) mesh: [usize; 3],
+    processes: Processes<'e>,
+    mesh: [usize; 3],
     /// Waves along the third axis.
     half: usize,
     windows: Vec<Window>,
@@ -42,24 +42,17 @@ pub(super) struct Grid<'e> {
 }
 
 impl<'e> Grid<'e> {
-    pub(super) fn new(exchange: &'e dyn Exchange, mesh: [usize; 3], windows: Vec<Window>) -> Self {
-        let of = |axis: usize| shares(mesh[axis], exchange.ranks());
-        Self { exchange, mesh, half: mesh[2] / 2 + 1, windows, rows: of(1), planes: of(0) }
+    pub(super) fn new(processes: Processes<'e>, mesh: [usize; 3], windows: Vec<Window>) -> Self {
+        let of = |axis: usize| shares(mesh[axis], processes.ranks());
+        Self { processes, mesh, half: mesh[2] / 2 + 1, windows, rows: of(1), planes: of(0) }
     }
 
     pub(super) fn planes(&self) -> Range<usize> {
-        self.planes[self.exchange.rank()].clone()
+        self.planes[self.processes.rank()].clone()
     }
 
     fn rows(&self) -> Range<usize> {
-        self.rows[self.exchange.rank()].clone()
-    }
-
-    /// Numbers from each process, in their order, for the parts of `send` that each gets.
-    fn all_to_all(&self, send: &[f64], sent: &[usize], received: &[usize]) -> Result<Vec<f64>> {
-        let mut receive = vec![0.0; received.iter().sum()];
-        self.exchange.all_to_all(send, sent, &mut receive, received)?;
-        Ok(receive)
+        self.rows[self.processes.rank()].clone()
     }
 
     /// Rows of the mesh that a window has in a share of them: the places of each in the window and in the share.
@@ -95,8 +88,8 @@ impl<'e> Grid<'e> {
     }
 
     /// The waves of this process, (planes, K₂, K₃/2 + 1), from the nodes of its window: real and imaginary parts.
-    pub(super) fn waves(&self, context: &Context<'_>, nodes: Array) -> Result<[Array; 2]> {
-        let (nodes, own) = (nodes.to_f64()?, &self.windows[self.exchange.rank()]);
+    pub(super) fn waves(&self, context: &Context<'_>, mut nodes: Array) -> Result<[Array; 2]> {
+        let (nodes, own) = (numbers(&mut nodes), &self.windows[self.processes.rank()]);
         let mut send = Vec::with_capacity(nodes.len());
         for rows in &self.rows {
             let lines = self.lines(own, rows);
@@ -105,7 +98,7 @@ impl<'e> Grid<'e> {
         let sent: Vec<usize> = self.rows.iter().map(|rows| self.count(own, rows)).collect();
         let rows = self.rows();
         let received: Vec<usize> = self.windows.iter().map(|window| self.count(window, &rows)).collect();
-        let all = self.all_to_all(&send, &sent, &received)?;
+        let all = self.processes.all_to_all(&send, &sent, &received)?;
         let mut slab = vec![0.0; rows.len() * self.mesh[0] * self.mesh[2]];
         let mut from = &all[..];
         for window in &self.windows {
@@ -131,19 +124,18 @@ impl<'e> Grid<'e> {
     pub(super) fn nodes(&self, context: &Context<'_>, [mut re, mut im]: [Array; 2]) -> Result<Array> {
         let sizes = [self.planes().len(), self.mesh[1], self.half];
         context.complex_fft(sizes, true, [&mut re, &mut im])?;
-        let slab = self.planar_back(context, self.turned_back(numbers(&mut re), numbers(&mut im))?)?;
-        let slab = slab.to_f64()?;
-        let rows = self.rows();
+        let mut slab = self.planar_back(context, self.turned_back(numbers(&mut re), numbers(&mut im))?)?;
+        let (slab, rows) = (numbers(&mut slab), self.rows());
         let mut send = vec![];
         for window in &self.windows {
             for (_, pieces) in self.lines(window, &rows) {
                 pieces.into_iter().for_each(|(at, piece)| send.extend_from_slice(&slab[at..][..piece.len()]));
             }
         }
-        let own = &self.windows[self.exchange.rank()];
+        let own = &self.windows[self.processes.rank()];
         let sent: Vec<usize> = self.windows.iter().map(|window| self.count(window, &rows)).collect();
         let received: Vec<usize> = self.rows.iter().map(|rows| self.count(own, rows)).collect();
-        let all = self.all_to_all(&send, &sent, &received)?;
+        let all = self.processes.all_to_all(&send, &sent, &received)?;
         let mut nodes = vec![0.0; own.extent.iter().product()];
         let lines = self.rows.iter().flat_map(|rows| self.lines(own, rows));
         for ((at, _), line) in lines.zip(all.chunks_exact(own.extent[2])) {
@@ -201,7 +193,7 @@ impl<'e> Grid<'e> {
             }
         }
         let [sent, received] = self.turns();
-        let all = self.all_to_all(&send, &sent, &received)?;
+        let all = self.processes.all_to_all(&send, &sent, &received)?;
         let mut parts = [(); 2].map(|()| vec![0.0; planes.len() * k2 * half]);
         let mut lines = all.chunks_exact(half);
         for row in 0..k2 {
@@ -227,7 +219,7 @@ impl<'e> Grid<'e> {
             }
         }
         let [received, sent] = self.turns();
-        let all = self.all_to_all(&send, &sent, &received)?;
+        let all = self.processes.all_to_all(&send, &sent, &received)?;
         let mut parts = [(); 2].map(|()| vec![0.0; rows.len() * k1 * half]);
         let mut from = &all[..];
         for planes in &self.planes {

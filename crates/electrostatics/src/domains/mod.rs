@@ -8,6 +8,9 @@
 
 mod ghosts;
 mod grid;
+mod processes;
+
+pub use processes::{Exchange, Processes};
 
 use crate::energies::{Energies, Options, Reduction};
 use crate::kernels as k;
@@ -17,49 +20,13 @@ use crate::parameters::DEFAULT_ACCURACY;
 use crate::system::System;
 use ghosts::occupied;
 use grid::Grid;
-use madelung_core::array::{Array, DType, Place};
+use madelung_core::array::{Array, DType, Place, View};
 use madelung_core::backend::Context;
 use madelung_core::cell::Cell;
-use madelung_core::op::{Arg, Constraint, Cotangent, Evaluated, Op, OpBuilder, Request};
+use madelung_core::op::{Arg, Constraint, Cotangent, Op, OpBuilder, Request};
 use madelung_core::structure::Mesh;
 use madelung_core::{Error, Result};
 use std::sync::{Arc, OnceLock};
-
-/// Messages between the processes that share a system.
-pub trait Exchange {
-    /// This process, from 0 on.
-    fn rank(&self) -> usize;
-
-    /// The number of processes.
-    fn ranks(&self) -> usize;
-
-    /// Sends to each process its part of `send`, so many numbers as `sent` says, and receives from each as many as `received`
-    /// says: parts lie behind each other in the order of the processes. All processes call it, in the same order.
-    ///
-    /// # Errors
-    /// Those of the messages.
-    fn all_to_all(&self, send: &[f64], sent: &[usize], receive: &mut [f64], received: &[usize])
-    -> Result<()>;
-}
-
-/// A process alone.
-#[derive(Clone, Copy, Debug)]
-pub struct Alone;
-
-impl Exchange for Alone {
-    fn rank(&self) -> usize {
-        0
-    }
-
-    fn ranks(&self) -> usize {
-        1
-    }
-
-    fn all_to_all(&self, send: &[f64], _: &[usize], receive: &mut [f64], _: &[usize]) -> Result<()> {
-        receive.copy_from_slice(send);
-        Ok(())
-    }
-}
 
 /// [`pme_reciprocal_space`](crate::pme_reciprocal_space) of a system that several processes share, each of which has atoms of
 /// its own: energies, forces and charge gradients of these, and this process' share of energies of the system and of the
@@ -72,7 +39,7 @@ impl Exchange for Alone {
 /// for something else, and what the messages say. Whatever a process is given that is wrong is an error of all of them.
 pub fn pme_reciprocal_space_of_domain(
     context: &Context<'_>,
-    exchange: &dyn Exchange,
+    processes: &Processes<'_>,
     system: &System<'_>,
     alpha: f64,
     mesh: [usize; 3],
@@ -87,8 +54,8 @@ pub fn pme_reciprocal_space_of_domain(
     };
     // Sizes and order are looked at there.
     let domain = Mesh::new(mesh, spline_order, 1).and_then(|_| Domain::new(context, system, given, options));
-    let (domain, shares) = agreed(exchange, domain, given, None)?;
-    domain.on_mesh(context, exchange, &shares, (alpha, mesh, spline_order), options)
+    let (domain, shares) = agreed(processes, domain, given, None)?;
+    domain.on_mesh(context, processes, &shares, (alpha, mesh, spline_order), options)
 }
 
 /// [`particle_mesh_ewald`](crate::particle_mesh_ewald) of a system that several processes share, as
@@ -102,13 +69,13 @@ pub fn pme_reciprocal_space_of_domain(
 /// [`ewald_real_space`](crate::ewald_real_space).
 pub fn particle_mesh_ewald_of_domain(
     context: &Context<'_>,
-    exchange: &dyn Exchange,
+    processes: &Processes<'_>,
     system: &System<'_>,
     given: PrescribedMesh,
     accuracy: Option<f64>,
     options: &Options,
 ) -> Result<Energies> {
-    let (domain, shares) = agreed(exchange, Domain::new(context, system, given, options), given, accuracy)?;
+    let (domain, shares) = agreed(processes, Domain::new(context, system, given, options), given, accuracy)?;
     let atoms: usize = shares.iter().map(|share| share.atoms).sum();
     if atoms == 0 {
         return Ok(Energies::zeros(DType::F64, 0, 1, options));
@@ -117,17 +84,17 @@ pub fn particle_mesh_ewald_of_domain(
     let accuracy = accuracy.or(is_open.then_some(DEFAULT_ACCURACY));
     let p = estimate_pme_parameters(atoms, &domain.cell.rows(), accuracy, given)?;
     Mesh::new(p.mesh_dimensions, p.spline_order, 1)?;
-    let ghosts = domain.ghosts(exchange, &shares, p.cutoff)?;
-    let of_pairs = domain.of_pairs(context, exchange.rank(), ghosts, (p.alpha, p.cutoff), options);
-    for (rank, [is_good]) in exchanged(exchange, [f64::from(of_pairs.is_ok())])?.into_iter().enumerate() {
+    let ghosts = domain.ghosts(processes, &shares, p.cutoff)?;
+    let of_pairs = domain.of_pairs(context, processes.rank(), ghosts, (p.alpha, p.cutoff), options);
+    for (rank, [is_good]) in processes.words([f64::from(of_pairs.is_ok())])?.into_iter().enumerate() {
         if is_good == 0.0 && of_pairs.is_ok() {
             return Err(elsewhere(format!("an error in process {rank}")));
         }
     }
-    let near = of_pairs?.sent_back(exchange, options)?;
+    let near = of_pairs?.sent_back(processes, options)?;
     near.plus(&domain.on_mesh(
         context,
-        exchange,
+        processes,
         &shares,
         (p.alpha, p.mesh_dimensions, p.spline_order),
         options,
@@ -138,8 +105,8 @@ pub fn particle_mesh_ewald_of_domain(
 ///
 /// # Errors
 /// Those of the messages.
-pub fn withdraw(exchange: &dyn Exchange) -> Result<()> {
-    exchanged(exchange, [0.0; SHARE + QUESTION]).map(|_| ())
+pub fn withdraw(processes: &Processes<'_>) -> Result<()> {
+    processes.words([0.0; SHARE + QUESTION]).map(|_| ())
 }
 
 /// Place of a process' own atoms in fractions of the cell, their number and total charge.
@@ -161,7 +128,7 @@ const QUESTION: usize = 18;
 
 /// The shares of all processes, where they are asked the same and none has an error.
 fn agreed<'a>(
-    exchange: &dyn Exchange,
+    processes: &Processes<'_>,
     made: Result<Domain<'a>>,
     given: PrescribedMesh,
     accuracy: Option<f64>,
@@ -178,7 +145,7 @@ fn agreed<'a>(
         let all = [1.0].into_iter().chain(share).chain(question).chain(domain.cell.rows().concat());
         words.iter_mut().zip(all).for_each(|(word, x)| *word = x);
     }
-    let each = exchanged(exchange, words)?;
+    let each = processes.words(words)?;
     let domain = made?;
     for (rank, theirs) in each.iter().enumerate() {
         let got = match theirs {
@@ -199,22 +166,6 @@ fn agreed<'a>(
 
 fn elsewhere(got: String) -> Error {
     Error::argument("exchange", "the same cell, mesh and options in all processes", got)
-}
-
-/// Words of all processes, for those of this one.
-fn exchanged<const N: usize>(exchange: &dyn Exchange, words: [f64; N]) -> Result<Vec<[f64; N]>> {
-    let ranks = exchange.ranks();
-    let (send, counts, mut all) = (words.repeat(ranks), vec![N; ranks], vec![words; ranks]);
-    exchange.all_to_all(&send, &counts, all.as_flattened_mut(), &counts)?;
-    Ok(all)
-}
-
-/// A number from each process, for those that this one has for each.
-fn all_counts(exchange: &dyn Exchange, counts: &[usize]) -> Result<Vec<usize>> {
-    let (send, ones) = (counts.iter().map(|n| *n as f64).collect::<Vec<_>>(), vec![1; counts.len()]);
-    let mut all = vec![0.0; counts.len()];
-    exchange.all_to_all(&send, &ones, &mut all, &ones)?;
-    Ok(all.into_iter().map(|n| n as usize).collect())
 }
 
 /// The own atoms of a process.
@@ -289,34 +240,29 @@ impl<'a> Domain<'a> {
     fn on_mesh(
         &self,
         context: &Context<'_>,
-        exchange: &dyn Exchange,
+        processes: &Processes<'_>,
         shares: &[Share],
         (alpha, mesh, order): (f64, [usize; 3], usize),
         options: &Options,
     ) -> Result<Energies> {
-        let windows = shares.iter().map(|share| share.window(mesh, order)).collect();
-        let (grid, [density, waves, selves]) = (Grid::new(exchange, mesh, windows), ops());
-        let total_charge: f64 = shares.iter().map(|share| share.charge).sum();
-        let n = self.charges.len();
-        let positions = Array::from_f64(DType::F64, &[n, 3], self.positions.as_flattened())?;
-        let charges = Array::from_f64(DType::F64, &[n], &self.charges)?;
-        let cell = Array::from_f64(DType::F64, &[1, 3, 3], &self.cell.rows().concat())?;
-        let (alpha, total_charge) = (Array::from(vec![alpha]), Array::from(vec![total_charge]));
-        let mesh = Mesh::of_windows(&[(mesh, order, self.share.window(mesh, order))])?;
+        let [density, waves, _] = ops();
+        let windows: Vec<_> = shares.iter().map(|share| share.window(mesh, order)).collect();
+        let window = Mesh::of_windows(&[(mesh, order, windows[processes.rank()])])?;
+        let grid = Grid::new(*processes, mesh, windows);
+        let (positions, charges) =
+            (array(&[self.charges.len(), 3], self.positions.as_flattened())?, self.charges());
+        let (cell, alpha) = (array(&[1, 3, 3], self.cell.rows().as_flattened())?, Array::from(vec![alpha]));
         let of_density = [
             Arg::Array(positions.view()),
-            Arg::Array(charges.view()),
+            Arg::Array(charges),
             Arg::Array(cell.view()),
             Arg::Zero,
             Arg::Structure(&self.system.batch),
-            Arg::Structure(&mesh),
+            Arg::Structure(&window),
         ];
-        let of_atoms = options.energy_reduction == Reduction::Atom;
-        let goes_back = of_atoms || options.compute_forces || options.compute_charge_gradients;
-
         let nodes = density.value(context, &of_density)?.swap_remove(0);
         let [real, imaginary] = grid.waves(context, nodes)?;
-        let mesh = Mesh::of_waves(grid.mesh, order, grid.planes())?;
+        let planes = Mesh::of_waves(mesh, order, grid.planes())?;
         let of_waves = [
             Arg::Array(real.view()),
             Arg::Array(imaginary.view()),
@@ -324,23 +270,52 @@ impl<'a> Domain<'a> {
             Arg::Array(alpha.view()),
             Arg::Zero,
             Arg::Real(options.prefactor),
-            Arg::Structure(&mesh),
+            Arg::Structure(&planes),
         ];
-        let by_waves = if goes_back { vec!["real", "imaginary"] } else { vec![] };
-        let by_strain = options.compute_virial.then_some("strain");
-        let of = |op: &Op, args: &[Arg<'_>], values: bool, by: &[&str], of: Cotangent<'_>| {
-            let gradients: Vec<usize> = by.iter().map(|name| op.arg(name).expect("an argument")).collect();
-            let cotangents = if by.is_empty() { vec![] } else { vec![Some(of)] };
-            let request =
-                Request { values, cotangents: &cotangents, gradients: &gradients, ..Request::default() };
-            op.evaluate(context, args, &request)
-        };
-        let by: Vec<&str> = by_waves.into_iter().chain(by_strain).collect();
+        let of_atoms = options.energy_reduction == Reduction::Atom;
+        let by_charges = of_atoms || options.compute_charge_gradients;
+        let goes_back = by_charges || options.compute_forces;
+        let by = [(goes_back, "real"), (goes_back, "imaginary"), (options.compute_virial, "strain")];
         let one = Cotangent::Uniform(1.0);
-        let Evaluated { values: of_mesh, gradients: mut by_waves, .. } =
-            of(waves, &of_waves, true, &by, one.clone())?;
-        let of_selves = [
-            Arg::Array(charges.view()),
+        let (energy, [real, imaginary, by_strain]) = evaluated(context, waves, &of_waves, by, one)?;
+
+        // Forwards a process had its window of nodes and planes of waves; gradients go the whole way back.
+        let potential = real.zip(imaginary).map(|parts| grid.nodes(context, parts.into())).transpose()?;
+        let by = [(options.compute_forces, "positions"), (by_charges, "charges")];
+        let [by_positions, by_charges] = match &potential {
+            Some(potential) => {
+                evaluated(context, density, &of_density, by, Cotangent::Array(potential.view()))?.1
+            }
+            None => [None, None],
+        };
+        let own = if of_atoms {
+            // Pairs of charges count half at each of them.
+            let of = by_charges.as_ref().expect("energies of atoms go back").to_f64()?;
+            of.iter().zip(&self.charges).map(|(u, q)| 0.5 * q * u).collect()
+        } else {
+            energy.to_f64()?
+        };
+        let found = Energies {
+            energies: own.into(),
+            forces: by_positions.map(|by| by.map(|x| -x)).transpose()?,
+            charge_gradients: by_charges.filter(|_| options.compute_charge_gradients),
+            virial: by_strain.map(|by| by.map(|x| -x)).transpose()?,
+        };
+        let total_charge = shares.iter().map(|share| share.charge).sum();
+        found.plus(&self.of_selves(context, processes, (&cell, &alpha, total_charge), options)?)
+    }
+
+    /// The energies of charges with themselves and the background; forces are zero.
+    fn of_selves(
+        &self,
+        context: &Context<'_>,
+        processes: &Processes<'_>,
+        (cell, alpha, total_charge): (&Array, &Array, f64),
+        options: &Options,
+    ) -> Result<Energies> {
+        let total_charge = Array::from(vec![total_charge]);
+        let args = [
+            Arg::Array(self.charges()),
             Arg::Array(total_charge.view()),
             Arg::Array(cell.view()),
             Arg::Array(alpha.view()),
@@ -348,56 +323,55 @@ impl<'a> Domain<'a> {
             Arg::Structure(&self.system.batch),
             Arg::Real(options.prefactor),
         ];
-        let by_charges = options.compute_charge_gradients.then_some(["charges", "total_charge"]);
-        let by: Vec<&str> = by_charges.into_iter().flatten().chain(by_strain).collect();
-        let Evaluated { values: mut energies, gradients: mut by_selves, .. } =
-            of(selves, &of_selves, true, &by, one)?;
-
-        let virial = match by_strain {
+        let by_charges = options.compute_charge_gradients;
+        let by = [(by_charges, "charges"), (by_charges, "total_charge"), (options.compute_virial, "strain")];
+        let [_, _, selves] = ops();
+        let (energies, [by_charges, by_total, by_strain]) =
+            evaluated(context, selves, &args, by, Cotangent::Uniform(1.0))?;
+        let charge_gradients = match by_charges.zip(by_total) {
+            // Every charge is a part of the total of all processes.
+            Some((by_charges, by_total)) => {
+                let of_total: f64 = processes.words([by_total.to_f64()?[0]])?.as_flattened().iter().sum();
+                Some(by_charges.map(|x| x + of_total)?)
+            }
             None => None,
-            Some(_) => {
-                let mut by = by_waves.pop().expect("the gradient by the strain");
-                by.add(&by_selves.pop().expect("the gradient by the strain"))?;
-                Some(by.map(|x| -x)?)
-            }
         };
-        let mut found =
-            Energies { energies: energies.swap_remove(0), forces: None, charge_gradients: None, virial };
-        if !of_atoms {
-            let sum = found.energies.to_f64()?.iter().sum::<f64>() + of_mesh[0].to_f64()?[0];
-            found.energies = vec![sum].into();
-        }
-        let Some((imaginary, real)) = by_waves.pop().zip(by_waves.pop()) else { return Ok(found) };
-        let potential = grid.nodes(context, [real, imaginary])?;
-        let by_charges = of_atoms || options.compute_charge_gradients;
-        let by: Vec<&str> = options
-            .compute_forces
-            .then_some("positions")
-            .into_iter()
-            .chain(by_charges.then_some("charges"))
-            .collect();
-        let mut by =
-            of(density, &of_density, false, &by, Cotangent::Array(potential.view()))?.gradients.into_iter();
-        if options.compute_forces {
-            found.forces = by.next().map(|by| by.map(|x| -x)).transpose()?;
-        }
-        if let Some(by) = by.next() {
-            if of_atoms {
-                // Pairs of charges count half at each of them.
-                let each = by.to_f64()?.into_iter().zip(&self.charges).map(|(u, q)| 0.5 * q * u);
-                found.energies.add(&each.collect::<Vec<f64>>().into())?;
-            }
-            if options.compute_charge_gradients {
-                let [of_charges, of_total] = &by_selves[..] else { unreachable!("two gradients") };
-                let each = exchanged(exchange, [of_total.to_f64()?[0]])?;
-                let of_total: f64 = each.as_flattened().iter().sum();
-                let mut by = by;
-                by.add(of_charges)?;
-                found.charge_gradients = Some(by.map(|x| x + of_total)?);
-            }
-        }
-        Ok(found)
+        let energies = match options.energy_reduction {
+            Reduction::Atom => energies,
+            Reduction::System => vec![energies.to_f64()?.iter().sum::<f64>()].into(),
+        };
+        let zeros = || Array::zeros(DType::F64, &[self.charges.len(), 3]);
+        let forces = options.compute_forces.then(zeros);
+        let virial = by_strain.map(|by| by.map(|x| -x)).transpose()?;
+        Ok(Energies { energies, forces, charge_gradients, virial })
     }
+
+    fn charges(&self) -> View<'_> {
+        (&self.charges[..]).into()
+    }
+}
+
+fn array(shape: &[usize], numbers: &[f64]) -> Result<Array> {
+    Array::from_f64(DType::F64, shape, numbers)
+}
+
+/// The output of an op, and the gradients of its product with a cotangent by those of some arguments that are wanted.
+fn evaluated<const N: usize>(
+    context: &Context<'_>,
+    op: &Op,
+    args: &[Arg<'_>],
+    by: [(bool, &str); N],
+    of: Cotangent<'_>,
+) -> Result<(Array, [Option<Array>; N])> {
+    let wanted = by.iter().filter(|(is_wanted, _)| *is_wanted);
+    let gradients: Vec<usize> = wanted.map(|(_, name)| op.arg(name).expect("an argument")).collect();
+    let cotangents = if gradients.is_empty() { vec![] } else { vec![Some(of)] };
+    let request =
+        Request { values: true, cotangents: &cotangents, gradients: &gradients, ..Request::default() };
+    let mut found = op.evaluate(context, args, &request)?;
+    let mut gradients = found.gradients.into_iter();
+    let each = by.map(|(is_wanted, _)| if is_wanted { gradients.next() } else { None });
+    Ok((found.values.swap_remove(0), each))
 }
 
 /// Ops of the steps between the messages: charges on nodes, the energy of waves, and that of charges with themselves and the

@@ -26,7 +26,7 @@ pub(super) trait Lanes: Lane<Elem: Float> {
     /// [`lines::run`].
     ///
     /// # Safety
-    /// As there.
+    /// That of [`lines::run`].
     unsafe fn lines(
         plan: &Plan<Self::Elem>,
         from: Lines<Self::Elem>,
@@ -37,13 +37,13 @@ pub(super) trait Lanes: Lane<Elem: Float> {
     /// [`Transform::run`].
     ///
     /// # Safety
-    /// As there.
+    /// That of [`Transform::run`].
     unsafe fn task(transform: &Transform<Self::Elem>, task: &Task);
 
     /// [`Complex::run`].
     ///
     /// # Safety
-    /// As there.
+    /// That of [`Complex::run`].
     unsafe fn complex(of: &Complex<Self::Elem>, share: (usize, usize));
 }
 
